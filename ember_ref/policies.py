@@ -311,7 +311,7 @@ def first_direction(grid: Grid, position: Position, cells: Set[Position]) -> Act
 
 
 def nearer(grid: Grid, position: Position, distance: Mapping[Position, int]) -> set[Position]:
-    """Return the open neighbours that are one nearer by `distance`; none when the position has no distance."""
+    """Return the open neighbours one nearer by `distance`; none when the position has none."""
     goal = distance.get(position, 0) - 1
     return {cell for cell in grid.neighbours(position) if distance.get(cell) == goal}
 
