@@ -1,0 +1,1 @@
+"""Scenarios: the public suite and the import of maps."""
