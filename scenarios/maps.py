@@ -159,7 +159,7 @@ def import_map(
 
     Exits and ignitions are those of the drawing and the given ones. Without `people` the drawing's people
     stay. With `people`, that many are placed: on the first distinct `starts` that are no exit and no
-    ignition, or else on the open cells that are neither, row-major, shuffled by the stream `import/place` under
+    ignition, or else on the open cells that are neither, row-major, shuffled by stream `import/place` under
     `place_seed`, and numbered in shuffled order.
 
     Raises:

@@ -1,6 +1,7 @@
 import pathlib
 
 import pytest
+
 from ember_ref.errors import DocumentError, ScenarioError
 from ember_ref.scenario import FireModel
 from ember_ref.stream import Stream
