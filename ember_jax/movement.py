@@ -15,9 +15,16 @@ from ember_jax.world import World
 
 OUTCOMES: Final = tuple(MoveOutcome)
 """The outcome that each code stands for."""
-STAYED, MOVED, BLOCKED_BOUNDARY, BLOCKED_WALL, BLOCKED_FIRE, BLOCKED_OCCUPIED, BLOCKED_CONFLICT, BLOCKED_CYCLE = range(
-    len(OUTCOMES)
-)
+(
+    STAYED,
+    MOVED,
+    BLOCKED_BOUNDARY,
+    BLOCKED_WALL,
+    BLOCKED_FIRE,
+    BLOCKED_OCCUPIED,
+    BLOCKED_CONFLICT,
+    BLOCKED_CYCLE,
+) = range(len(OUTCOMES))
 
 
 class Movements(NamedTuple):
@@ -36,9 +43,7 @@ class Movements(NamedTuple):
         return self.outcome >= BLOCKED_OCCUPIED
 
 
-def resolve(
-    world: World, burning: Array, row: Array, col: Array, active: Array, action: Array
-) -> Movements:
+def resolve(world: World, burning: Array, row: Array, col: Array, active: Array, action: Array) -> Movements:
     """Resolve one action of every active person.
 
     Args:
@@ -50,7 +55,9 @@ def resolve(
         action: int32[P], indices in action order.
     """
     target_row, target_col = target_of(row, col, action)
-    in_bounds = (target_row >= 0) & (target_row < world.height) & (target_col >= 0) & (target_col < world.width)
+    in_bounds = (
+        (target_row >= 0) & (target_row < world.height) & (target_col >= 0) & (target_col < world.width)
+    )
     floor = look_up(jnp.asarray(world.floor), target_row, target_col, outside=False)
     fire = look_up(burning, target_row, target_col, outside=False)
     refusal = jnp.select(

@@ -17,7 +17,7 @@ from jax import Array
 
 from ember_jax.grid import EAST, NORTH, SOUTH, STAY, UNREACHABLE, WEST, distances, look_up, target_of
 from ember_jax.movement import resolve
-from ember_jax.simulator import People
+from ember_jax.simulator import INVALID_ACTION, People
 from ember_jax.stream import Uint64, advance, below, stream_seed, word
 from ember_jax.world import World
 
@@ -67,7 +67,9 @@ def make_policy(name: str) -> Policy:
         return block_scrub(make_policy(name.removeprefix(SCRUB_PREFIX)))
     if name not in _BY_NAME:
         known = ", ".join(POLICY_NAMES)
-        raise EmberError(f"policy {name[:80]!a} is unknown; expected {known}, or {SCRUB_PREFIX} and one of them")
+        raise EmberError(
+            f"policy {name[:80]!a} is unknown; expected {known}, or {SCRUB_PREFIX} and one of them"
+        )
     return _BY_NAME[name]
 
 
@@ -217,7 +219,9 @@ def _scripted(_world: World, plan: Plan, view: View, memory: Memory) -> tuple[Ar
     # A plan of int32[T, P] actions; -1 where the log has none, and past its end.
     last = plan.shape[0] - 1
     row = plan.at[jnp.minimum(view.step, last)].get(mode="promise_in_bounds")
-    return jnp.where(view.step <= last, row, jnp.int32(-1)), memory
+    # An action for somebody who is not active faults the step like a missing one.
+    covers = ~jnp.any((row >= 0) & ~view.people.active)
+    return jnp.where((view.step <= last) & covers, row, jnp.int32(INVALID_ACTION)), memory
 
 
 _SCRUBBED: Final[dict[Any, Policy]] = {}

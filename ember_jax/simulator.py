@@ -4,14 +4,15 @@
 is separate from the rules: `resolve_step` takes the fire before and after the step, `step` draws it.
 """
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
 from ember_jax import fire
-from ember_jax.grid import WEST, distances, look_up
+from ember_jax.grid import UNREACHABLE, WEST, distances, look_up
 from ember_jax.movement import MOVED, Movements, resolve
 from ember_jax.stream import FIRE, Uint64, stream_seed
 from ember_jax.world import World
@@ -24,6 +25,9 @@ NO_CASUALTY, ENTERED_FIRE, FIRE_SPREAD = range(3)
 """Casualty causes."""
 INVALID_ACTION: Final = -1
 """Any action outside 0 to 4; whoever is active and has one faults the step."""
+
+
+Tree = TypeVar("Tree")
 
 
 class People(NamedTuple):
@@ -172,8 +176,8 @@ def step(world: World, state: State, action: Array) -> tuple[State, StepEvents]:
         exit_index=jnp.full_like(events.exit_index, -1),
         cause=jnp.zeros_like(events.cause),
     )
-    kept = _select(frozen, state._replace(fault=fault), new)
-    return kept, _select(frozen | ~state.people.active, nothing, events)
+    kept = select(frozen, state._replace(fault=fault), new)
+    return kept, select(frozen | ~state.people.active, nothing, events)
 
 
 def trapped(world: World, burning: Array, people: People) -> Array:
@@ -181,11 +185,11 @@ def trapped(world: World, burning: Array, people: People) -> Array:
     safe = jnp.asarray(world.floor) & ~burning
     # A path starts on the person's own cell, which does not burn while the person is active.
     reach = distances(jnp.asarray(world.exit_cells) & safe, safe)
-    unreachable = look_up(reach, people.row, people.col, outside=0) == reach.dtype.type(1 << 30)
+    unreachable = look_up(reach, people.row, people.col, outside=0) == UNREACHABLE
     return people.active & unreachable
 
 
-def _select(condition, kept, new):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202 - any pytree
-    import jax
-
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), kept, new)
+def select(condition: Array, kept: Tree, new: Tree) -> Tree:
+    """Return one of two pytrees of equal structure, leaf by leaf."""
+    chosen: Tree = jax.tree.map(lambda a, b: jnp.where(condition, a, b), kept, new)
+    return chosen

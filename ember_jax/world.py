@@ -7,7 +7,13 @@ so that many scenarios share one compilation; padding is never open floor, never
 from typing import Final, NamedTuple
 
 import numpy as np
+from ember_ref.fire import NEVER
+from ember_ref.grid import ACTIONS, Position
+from ember_ref.movement import Movement, MoveOutcome
+from ember_ref.observation import Observation, PersonState, PersonStatus, map_view, rules_view
+from ember_ref.record import RunRecord, header_of
 from ember_ref.scenario import EnterFire, FireModel, Scenario
+from ember_ref.simulator import Casualty, CasualtyCause, Evacuation, State, StepRecord, TerminationReason
 from jax import Array
 
 from ember_jax.stream import threshold
@@ -134,7 +140,9 @@ def stack_worlds(worlds: list[World]) -> World:
     return World(*(np.stack(fields) for fields in zip(*worlds, strict=True)))
 
 
-def _mark(mask: np.ndarray, cells: frozenset[tuple[int, int]] | tuple[tuple[int, int], ...], value: bool) -> None:
+def _mark(
+    mask: np.ndarray, cells: frozenset[tuple[int, int]] | tuple[tuple[int, int], ...], value: bool
+) -> None:
     if cells:
         rows, cols = zip(*cells, strict=True)
         mask[list(rows), list(cols)] = value
@@ -152,3 +160,150 @@ def _side(length: int) -> int:
 
 def _power_of_two(count: int) -> int:
     return 1 << (count - 1).bit_length()
+
+
+class Trajectory(NamedTuple):
+    """What a run record needs of each step; a leading axis of steps, and of episodes when batched."""
+
+    made: ArrayOrHost
+    """bool[T]: whether the step was made; the rest of its entries mean something only then."""
+    action: ArrayOrHost
+    """int8[T, P]."""
+    target_row: ArrayOrHost
+    """int16[T, P]."""
+    target_col: ArrayOrHost
+    """int16[T, P]."""
+    outcome: ArrayOrHost
+    """int8[T, P]."""
+    row: ArrayOrHost
+    """int16[T, P], after the step."""
+    col: ArrayOrHost
+    """int16[T, P], after the step."""
+    status: ArrayOrHost
+    """int8[T, P], after the step."""
+    exit_index: ArrayOrHost
+    """int32[T, P]."""
+    cause: ArrayOrHost
+    """int8[T, P]."""
+    trapped: ArrayOrHost
+    """bool[T, P], after the step."""
+
+
+def observation_from_arrays(
+    scenario: Scenario,
+    step: int,
+    row: np.ndarray,
+    col: np.ndarray,
+    status: np.ndarray,
+    burning: np.ndarray,
+) -> Observation:
+    """Return the observation that arrays of a state stand for (int[P] each, bool[R, C])."""
+    people = [(int(r), int(c), int(s)) for r, c, s in zip(row, col, status, strict=True)]
+    return Observation(
+        step=step,
+        map=map_view(scenario),
+        rules=rules_view(scenario),
+        people=_people(scenario, people),
+        burning=frozenset((int(r), int(c)) for r, c in np.argwhere(burning)),
+    )
+
+
+def record_from_trajectory(
+    scenario: Scenario,
+    seed: int,
+    ignition_step: np.ndarray,
+    initial_trapped: np.ndarray,
+    trajectory: Trajectory,
+) -> RunRecord:
+    """Make the run record of one episode.
+
+    Args:
+        scenario: the scenario.
+        seed: the evaluator seed.
+        ignition_step: uint32[height, width], the fire world.
+        initial_trapped: bool[P].
+        trajectory: one episode's steps.
+    """
+    horizon = scenario.termination.max_steps
+    ids = [person.id for person in scenario.people]
+    ignited_in: dict[int, list[Position]] = {}
+    for row, col in np.argwhere(ignition_step != NEVER).tolist():
+        ignited_in.setdefault(int(ignition_step[row, col]), []).append((row, col))
+    burning = sorted(ignited_in.get(0, []))
+    now = [(*person.position, 0) for person in scenario.people]
+    state = State(
+        step=0,
+        people=_people(scenario, now),
+        burning=tuple(burning),
+        trapped=_named(ids, initial_trapped.tolist()),
+        terminated=False,
+        termination_reason=None,
+    )
+    initial, steps = state, []
+    fields = Trajectory(*(np.asarray(field).tolist() for field in trajectory))
+    for number in range(1, sum(fields.made) + 1):
+        at = number - 1
+        active = [i for i, (_, _, status) in enumerate(now) if status == 0]
+        actions = {ids[i]: ACTIONS[fields.action[at][i]] for i in active}
+        movements = tuple(
+            Movement(
+                person_id=ids[i],
+                action=actions[ids[i]],
+                origin=now[i][:2],
+                target=(fields.target_row[at][i], fields.target_col[at][i]),
+                outcome=_OUTCOMES[fields.outcome[at][i]],
+            )
+            for i in active
+        )
+        now = list(zip(fields.row[at], fields.col[at], fields.status[at], strict=True))[: len(ids)]
+        ignited = ignited_in.get(number, [])
+        burning = sorted(burning + ignited) if ignited else burning
+        over = all(status != 0 for _, _, status in now)
+        ended = over or number == horizon
+        reason = (TerminationReason.ALL_RESOLVED if over else TerminationReason.MAX_STEPS) if ended else None
+        state = State(
+            step=number,
+            people=_people(scenario, now),
+            burning=tuple(burning) if ignited else state.burning,
+            trapped=_named(ids, fields.trapped[at]),
+            terminated=ended,
+            termination_reason=reason,
+        )
+        exits, causes = fields.exit_index[at], fields.cause[at]
+        steps.append(
+            StepRecord(
+                step=number,
+                actions=actions,
+                movements=movements,
+                ignitions=tuple(ignited),
+                evacuations=tuple(
+                    Evacuation(person_id=ids[i], exit_id=scenario.exits[exits[i]].id)
+                    for i in active
+                    if exits[i] >= 0
+                ),
+                casualties=tuple(
+                    Casualty(person_id=ids[i], cause=_CAUSES[causes[i]]) for i in active if causes[i]
+                ),
+                state=state,
+            )
+        )
+    return RunRecord(
+        header=header_of(scenario, seed), initial_state=initial, steps=tuple(steps), final_state=state
+    )
+
+
+def _people(scenario: Scenario, rows: list[tuple[int, int, int]]) -> tuple[PersonState, ...]:
+    return tuple(
+        PersonState(id=person.id, position=(row, col), status=_STATUSES[status])
+        for person, (row, col, status) in zip(scenario.people, rows, strict=False)
+    )
+
+
+def _named(ids: list[str], mask: list[bool]) -> tuple[str, ...]:
+    return tuple(name for name, holds in zip(ids, mask, strict=False) if holds)
+
+
+ACTION_CODES: Final = {action: code for code, action in enumerate(ACTIONS)}
+_OUTCOMES: Final = tuple(MoveOutcome)
+_STATUSES: Final = tuple(PersonStatus)
+_CAUSES: Final = (None, *CasualtyCause)
