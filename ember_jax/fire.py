@@ -1,7 +1,7 @@
 """The fire: one step, and the fire world of a whole horizon (contract section 4).
 
-The plain form: dense over cells, every draw addressed by its position in the stream. It composes with `jit` and
-`vmap`; `fire_worlds` is the entry point for a batch of seeds.
+The plain form: dense over cells, every draw addressed by its position in the stream. It composes with
+`jit` and `vmap`; `fire_worlds` is the entry point for a batch of seeds.
 """
 
 import functools
@@ -10,14 +10,14 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from ember_ref.fire import NEVER
-from ember_ref.scenario import Scenario
 from jax import Array
 from jax.typing import ArrayLike
 
 from ember_jax.grid import EAST, NORTH, SOUTH, WEST, shifted
 from ember_jax.stream import FIRE, Uint64, advance, join, split, stream_seed, succeeds, word
 from ember_jax.world import World, WorldSize, world_from_scenario
+from ember_ref.fire import NEVER
+from ember_ref.scenario import Scenario
 
 
 class FireWorld(NamedTuple):
@@ -97,7 +97,8 @@ class FireWorlds(NamedTuple):
     @property
     def burned(self) -> np.ndarray:
         """int64[N]: cells with an ignition step, the ignitions included."""
-        return np.count_nonzero(self.ignition_step != NEVER, axis=(1, 2))
+        counts: np.ndarray = np.count_nonzero(self.ignition_step != NEVER, axis=(1, 2))
+        return counts
 
 
 def fire_worlds(
@@ -136,7 +137,7 @@ def tiles(seeds: np.ndarray, tile: int) -> list[tuple[int, np.ndarray]]:
 
 
 def batch_tile(size: WorldSize, count: int) -> int:
-    """Return how many seeds to compute at once: few sizes, and about 64 MiB for the widest array of a step."""
+    """Return how many seeds to compute at once: few sizes, at most about 64 MiB for one array of a step."""
     most = max(1, (1 << 24) // (size.rows * size.cols + size.people * size.people))
     return next(tile for tile in (256, 16, 1) if tile == 1 or (tile <= most and count > tile // 16))
 

@@ -16,6 +16,7 @@ OFFSETS: Final = ((0, 0), (-1, 0), (1, 0), (0, 1), (0, -1))
 
 def target_of(row: ArrayLike, col: ArrayLike, action: ArrayLike) -> tuple[Array, Array]:
     """Return the cells that actions point at, out of bounds included: int32[...] each."""
+    row, col = jnp.asarray(row, dtype=jnp.int32), jnp.asarray(col, dtype=jnp.int32)
     action = jnp.asarray(action, dtype=jnp.int32)
     down, right = (action == SOUTH).astype(jnp.int32), (action == EAST).astype(jnp.int32)
     up, left = (action == NORTH).astype(jnp.int32), (action == WEST).astype(jnp.int32)

@@ -7,11 +7,11 @@ order of writes. People lie in ID order: a lower index is a lower ID.
 from typing import Final, NamedTuple
 
 import jax.numpy as jnp
-from ember_ref.movement import MoveOutcome
 from jax import Array
 
 from ember_jax.grid import STAY, look_up, target_of
 from ember_jax.world import World
+from ember_ref.movement import MoveOutcome
 
 OUTCOMES: Final = tuple(MoveOutcome)
 """The outcome that each code stands for."""

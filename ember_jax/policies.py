@@ -11,8 +11,6 @@ from typing import Any, Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from ember_ref.errors import EmberError
-from ember_ref.policies import POLICY_NAMES, SCRUB_PREFIX
 from jax import Array
 
 from ember_jax.grid import EAST, NORTH, SOUTH, STAY, UNREACHABLE, WEST, distances, look_up, target_of
@@ -20,6 +18,8 @@ from ember_jax.movement import resolve
 from ember_jax.simulator import INVALID_ACTION, People
 from ember_jax.stream import Uint64, advance, below, stream_seed, word
 from ember_jax.world import World
+from ember_ref.errors import EmberError
+from ember_ref.policies import POLICY_NAMES, SCRUB_PREFIX
 
 DIRECTIONS: Final = (NORTH, SOUTH, EAST, WEST)
 SCRIPTED: Final = "scripted"

@@ -1,21 +1,17 @@
 """Episodes of a policy, whole and batched over seeds.
 
 People never touch the fire, so a rollout takes finished fire worlds and resolves the people against them.
-`rollouts` gives what became of everybody for any number of seeds, a batch at a time; `records` gives run records.
-Both pad the batch and freeze finished episodes, so no seed's result depends on the others.
+`rollouts` gives what became of everybody for any number of seeds, a batch at a time; `records` gives run
+records. Both pad the batch and freeze finished episodes, so no seed's result depends on the others.
 """
 
 import functools
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from ember_ref.errors import SimulationError
-from ember_ref.fire import NEVER
-from ember_ref.record import ActionLog, RunRecord
-from ember_ref.scenario import Scenario
 from jax import Array
 from jax.typing import ArrayLike
 
@@ -43,6 +39,10 @@ from ember_jax.world import (
     record_from_trajectory,
     world_from_scenario,
 )
+from ember_ref.errors import SimulationError
+from ember_ref.fire import NEVER
+from ember_ref.record import ActionLog, RunRecord
+from ember_ref.scenario import Scenario
 
 SEGMENT_STEPS: Final = 64
 """Steps of a recorded episode that are computed at once."""
@@ -264,14 +264,14 @@ def records(
             if np.all(np.asarray(progress.done)):
                 break
         _refuse_fault(np.asarray(progress.fault)[:count], np.asarray(progress.step)[:count])
-        whole = Trajectory(*(np.concatenate(fields, axis=1) for fields in zip(*parts, strict=True)))
+        fields: list[Any] = [np.concatenate(field, axis=1) for field in zip(*parts, strict=True)]
         for i in range(count):
             yield record_from_trajectory(
                 scenario,
                 int(batch[i]),
                 fires.ignition_step[i],
                 np.asarray(initial_trapped)[i],
-                Trajectory(*(field[i] for field in whole)),
+                Trajectory(*(field[i] for field in fields)),
             )
 
 

@@ -1,7 +1,7 @@
 """The simulator: one step in its phases, as a pure function (contract section 5, R1 to R10).
 
-`reset` and `step` work on one world and compose with `jit` and `vmap`, over seeds and over stacked worlds. Chance
-is separate from the rules: `resolve_step` takes the fire before and after the step, `step` draws it.
+`reset` and `step` work on one world and compose with `jit` and `vmap`, over seeds and over stacked worlds.
+Chance is separate from the rules: `resolve_step` takes the fire before and after the step, `step` draws it.
 """
 
 from typing import Final, NamedTuple, TypeVar

@@ -1,12 +1,15 @@
 """A scenario as arrays: the only crossing between `ember_ref`'s data and the compiled path.
 
-People and exits lie in ID order, so an index comparison is an ID comparison. Arrays are padded to a few sizes,
-so that many scenarios share one compilation; padding is never open floor, never a person, never an exit.
+People and exits lie in ID order, so an index comparison is an ID comparison. Arrays are padded to a few
+sizes, so that many scenarios share one compilation; padding is never open floor, a person or an exit.
 """
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from jax import Array
+
+from ember_jax.stream import threshold
 from ember_ref.fire import NEVER
 from ember_ref.grid import ACTIONS, Position
 from ember_ref.movement import Movement, MoveOutcome
@@ -14,11 +17,7 @@ from ember_ref.observation import Observation, PersonState, PersonStatus, map_vi
 from ember_ref.record import RunRecord, header_of
 from ember_ref.scenario import EnterFire, FireModel, Scenario
 from ember_ref.simulator import Casualty, CasualtyCause, Evacuation, State, StepRecord, TerminationReason
-from jax import Array
 
-from ember_jax.stream import threshold
-
-ArrayOrHost = Array | np.ndarray
 _SIDES: Final = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 
@@ -37,47 +36,48 @@ class World(NamedTuple):
     R, C, P and E are the padded rows, columns, people and exits of a `WorldSize`.
     """
 
-    floor: ArrayOrHost
+    floor: Array
     """bool[R, C]: open cells, exits included."""
-    exit_cells: ArrayOrHost
+    exit_cells: Array
     """bool[R, C]: exits."""
-    exit_index: ArrayOrHost
+    exit_index: Array
     """int32[R, C]: the index of the exit on a cell, -1 where there is none."""
-    ignitions: ArrayOrHost
+    ignitions: Array
     """bool[R, C]: cells that burn at step 0."""
-    exit_row: ArrayOrHost
+    exit_row: Array
     """int32[E]: row of each exit, 0 in padding."""
-    exit_col: ArrayOrHost
+    exit_col: Array
     """int32[E]: column of each exit, 0 in padding."""
-    exit_valid: ArrayOrHost
+    exit_valid: Array
     """bool[E]: which exits are real."""
-    person_row: ArrayOrHost
+    person_row: Array
     """int32[P]: row of each person at step 0, 0 in padding."""
-    person_col: ArrayOrHost
+    person_col: Array
     """int32[P]: column of each person at step 0, 0 in padding."""
-    person_valid: ArrayOrHost
+    person_valid: Array
     """bool[P]: which people are real."""
-    height: ArrayOrHost
+    height: Array
     """int32[]: rows in bounds."""
-    width: ArrayOrHost
+    width: Array
     """int32[]: columns in bounds."""
-    max_steps: ArrayOrHost
+    max_steps: Array
     """int32[]: the horizon in steps."""
-    spread_interval: ArrayOrHost
+    spread_interval: Array
     """int32[]: steps between spreads."""
-    stochastic: ArrayOrHost
+    stochastic: Array
     """bool[]: whether the fire draws."""
-    exits_flammable: ArrayOrHost
+    exits_flammable: Array
     """bool[]: whether exits are candidates."""
-    fire_blocks: ArrayOrHost
+    fire_blocks: Array
     """bool[]: whether a move into fire is refused (`enter_fire: blocked`)."""
-    threshold: ArrayOrHost
+    threshold: Array
     """uint32[2]: halves of `ceil(p * 2^53)`, high first; 0 for a deterministic fire."""
 
     @property
     def size(self) -> WorldSize:
         """The static sizes of an unbatched world."""
-        return WorldSize(*self.floor.shape, self.person_row.shape[0], self.exit_row.shape[0])
+        rows, cols = self.floor.shape
+        return WorldSize(rows, cols, self.person_row.shape[0], self.exit_row.shape[0])
 
 
 def padded_size(*scenarios: Scenario) -> WorldSize:
@@ -113,31 +113,33 @@ def world_from_scenario(scenario: Scenario, *, size: WorldSize | None = None) ->
     person_row, person_col, person_valid = _cells([p.position for p in scenario.people], size.people)
     probability = scenario.fire.spread_probability
     bound = 0 if probability is None else threshold(probability)
-    return World(
-        floor=floor,
-        exit_cells=exit_index >= 0,
-        exit_index=exit_index,
-        ignitions=ignitions,
-        exit_row=exit_row,
-        exit_col=exit_col,
-        exit_valid=exit_valid,
-        person_row=person_row,
-        person_col=person_col,
-        person_valid=person_valid,
-        height=np.asarray(grid.height, dtype=np.int32),
-        width=np.asarray(grid.width, dtype=np.int32),
-        max_steps=np.asarray(scenario.termination.max_steps, dtype=np.int32),
-        spread_interval=np.asarray(scenario.fire.spread_interval, dtype=np.int32),
-        stochastic=np.asarray(scenario.fire.model is FireModel.STOCHASTIC),
-        exits_flammable=np.asarray(scenario.fire.exits_flammable),
-        fire_blocks=np.asarray(scenario.movement.enter_fire is EnterFire.BLOCKED),
-        threshold=np.asarray([bound >> 32, bound & 0xFFFFFFFF], dtype=np.uint32),
-    )
+    fields: dict[str, Any] = {
+        "floor": floor,
+        "exit_cells": exit_index >= 0,
+        "exit_index": exit_index,
+        "ignitions": ignitions,
+        "exit_row": exit_row,
+        "exit_col": exit_col,
+        "exit_valid": exit_valid,
+        "person_row": person_row,
+        "person_col": person_col,
+        "person_valid": person_valid,
+        "height": np.asarray(grid.height, dtype=np.int32),
+        "width": np.asarray(grid.width, dtype=np.int32),
+        "max_steps": np.asarray(scenario.termination.max_steps, dtype=np.int32),
+        "spread_interval": np.asarray(scenario.fire.spread_interval, dtype=np.int32),
+        "stochastic": np.asarray(scenario.fire.model is FireModel.STOCHASTIC),
+        "exits_flammable": np.asarray(scenario.fire.exits_flammable),
+        "fire_blocks": np.asarray(scenario.movement.enter_fire is EnterFire.BLOCKED),
+        "threshold": np.asarray([bound >> 32, bound & 0xFFFFFFFF], dtype=np.uint32),
+    }
+    return World(**fields)
 
 
 def stack_worlds(worlds: list[World]) -> World:
     """Stack worlds of one size along a new leading axis."""
-    return World(*(np.stack(fields) for fields in zip(*worlds, strict=True)))
+    stacked: list[Any] = [np.stack(fields) for fields in zip(*worlds, strict=True)]
+    return World(*stacked)
 
 
 def _mark(
@@ -165,27 +167,27 @@ def _power_of_two(count: int) -> int:
 class Trajectory(NamedTuple):
     """What a run record needs of each step; a leading axis of steps, and of episodes when batched."""
 
-    made: ArrayOrHost
+    made: Array
     """bool[T]: whether the step was made; the rest of its entries mean something only then."""
-    action: ArrayOrHost
+    action: Array
     """int8[T, P]."""
-    target_row: ArrayOrHost
+    target_row: Array
     """int16[T, P]."""
-    target_col: ArrayOrHost
+    target_col: Array
     """int16[T, P]."""
-    outcome: ArrayOrHost
+    outcome: Array
     """int8[T, P]."""
-    row: ArrayOrHost
+    row: Array
     """int16[T, P], after the step."""
-    col: ArrayOrHost
+    col: Array
     """int16[T, P], after the step."""
-    status: ArrayOrHost
+    status: Array
     """int8[T, P], after the step."""
-    exit_index: ArrayOrHost
+    exit_index: Array
     """int32[T, P]."""
-    cause: ArrayOrHost
+    cause: Array
     """int8[T, P]."""
-    trapped: ArrayOrHost
+    trapped: Array
     """bool[T, P], after the step."""
 
 
@@ -240,7 +242,8 @@ def record_from_trajectory(
         termination_reason=None,
     )
     initial, steps = state, []
-    fields = Trajectory(*(np.asarray(field).tolist() for field in trajectory))
+    lists: list[Any] = [np.asarray(field).tolist() for field in trajectory]
+    fields: Any = Trajectory(*lists)
     for number in range(1, sum(fields.made) + 1):
         at = number - 1
         active = [i for i, (_, _, status) in enumerate(now) if status == 0]
