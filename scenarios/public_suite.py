@@ -11,6 +11,7 @@ from typing import Any, Final
 from ember_ref.canonical import write_canonical
 from ember_ref.scenario import FireModel, Scenario, numbered, scenario_from_text
 from ember_ref.stream import Stream
+from ember_ref.suite import SUITE_FILE, Suite, SuiteEntry
 from scenarios.bundled import suite_path
 
 SUITE_ID: Final = "public-v1"
@@ -278,21 +279,20 @@ def build() -> list[Scenario]:
     return [drawing.scenario(number) for number, drawing in enumerate(DRAWINGS, start=1)]
 
 
-def suite_document(scenarios: list[Scenario]) -> dict[str, Any]:
-    """Return the SUITE object (contract section 12) of the scenarios of the drawings."""
-    return {
-        "suite_version": "1.0",
-        "suite_id": SUITE_ID,
-        "scenarios": [
-            {
-                "scenario_id": scenario.id,
-                "scenario_hash": scenario.content_hash,
-                "primary_family": drawing.family,
-                "families": [drawing.family],
-            }
+def suite_of(scenarios: list[Scenario]) -> Suite:
+    """Return the suite of the scenarios of the drawings."""
+    return Suite(
+        suite_id=SUITE_ID,
+        entries=tuple(
+            SuiteEntry(
+                scenario_id=scenario.id,
+                scenario_hash=scenario.content_hash,
+                primary_family=drawing.family,
+                families=(drawing.family,),
+            )
             for drawing, scenario in zip(DRAWINGS, scenarios, strict=True)
-        ],
-    }
+        ),
+    )
 
 
 def main() -> None:
@@ -302,7 +302,7 @@ def main() -> None:
     scenarios = build()
     for scenario in scenarios:
         write_canonical(folder / f"{scenario.id}.json", scenario.to_dict())
-    write_canonical(folder / "suite.json", suite_document(scenarios))
+    write_canonical(folder / SUITE_FILE, suite_of(scenarios).to_dict())
 
 
 if __name__ == "__main__":

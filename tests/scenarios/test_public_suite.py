@@ -8,7 +8,7 @@ from ember_ref.errors import EmberError
 from ember_ref.fire import fire_world
 from ember_ref.scenario import EnterFire, FireModel, load_scenario
 from scenarios.bundled import scenario_names, scenario_path, suite_path
-from scenarios.public_suite import DRAWINGS, build, suite_document
+from scenarios.public_suite import DRAWINGS, build, suite_of
 
 SUITE = json.loads((suite_path("public-v1") / "suite.json").read_text())
 SCENARIOS = [load_scenario(scenario_path(entry["scenario_id"])) for entry in SUITE["scenarios"]]
@@ -17,7 +17,7 @@ SCENARIOS = [load_scenario(scenario_path(entry["scenario_id"])) for entry in SUI
 def test_the_files_are_the_drawings_byte_for_byte():
     built = build()
     folder = suite_path("public-v1")
-    assert (folder / "suite.json").read_bytes() == canonical_bytes(suite_document(built)) + b"\n"
+    assert (folder / "suite.json").read_bytes() == canonical_bytes(suite_of(built).to_dict()) + b"\n"
     files = {path.name for path in folder.glob("*.json")}
     assert files == {"suite.json", *(f"{scenario.id}.json" for scenario in built)}
     for scenario in built:
