@@ -1,0 +1,109 @@
+"""Compiling a batch as one kernel, and running batches on every core.
+
+XLA on CPU runs a loop of many small kernels, each with its own overhead. A call that carries the attribute
+`xla_cpu_small_call` (undocumented) and is not inlined is compiled as one kernel with all its loops inside,
+which is about four times as fast for the batch-explicit kernels of this package. Without the attribute the
+results are the same, so nothing but speed depends on it.
+
+64-bit integers live in a local `enable_x64` scope around trace, compile and call.
+"""
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+import jax
+import numpy as np
+from jax.experimental.xla_metadata import set_xla_metadata
+
+LANES: Final = 128
+"""Episodes of a tile, the last axis of every array of a kernel."""
+
+_ONE_KERNEL: Final = {"xla_cpu_small_call": "true", "inlineable": "false"}
+_COMPILER_OPTIONS: Final = {"xla_cpu_prefer_vector_width": 512}
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+class Kernel:
+    """A function that is compiled once for each static argument and shape of its arrays, as one kernel.
+
+    Attributes:
+        compilations: how often the function was compiled.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        """Take the function `function(static, *arrays)`; static is hashable, arrays are pytrees of arrays."""
+        self._function = function
+        self._compiled: dict[Any, Any] = {}
+        self._lock = threading.Lock()
+        self.compilations = 0
+
+    def traceable(self, static: Any) -> Any:
+        """Return the jitted function of the arrays; trace and call it in an `enable_x64` scope."""
+
+        def tagged(*arrays: Any) -> Any:
+            result = jax.jit(lambda *arrays: self._function(static, *arrays))(*arrays)
+            if jax.default_backend() != "cpu":
+                return result
+            return set_xla_metadata(result, **_ONE_KERNEL)  # type: ignore[no-untyped-call]
+
+        return jax.jit(tagged)
+
+    def compile(self, static: Any, *arrays: Any) -> Any:
+        """Return the executable for these shapes, compiling it when it is new."""
+        leaves, structure = jax.tree.flatten(arrays)
+        key = (static, structure, tuple((np.shape(leaf), np.asarray(leaf).dtype) for leaf in leaves))
+        with self._lock, jax.enable_x64(True):
+            if key not in self._compiled:
+                self._compiled[key] = _compile(self.traceable(static).lower(*arrays))
+                self.compilations += 1
+            return self._compiled[key]
+
+    def __call__(self, static: Any, *arrays: Any) -> Any:
+        """Run the function on host arrays; returns a pytree of host arrays."""
+        executable = self.compile(static, *arrays)
+        with jax.enable_x64(True):
+            return jax.tree.map(np.asarray, executable(*arrays))
+
+
+def _compile(lowered: Any) -> Any:
+    if jax.default_backend() != "cpu":
+        return lowered.compile()
+    try:
+        return lowered.compile(compiler_options=_COMPILER_OPTIONS)
+    except jax.errors.JaxRuntimeError:  # a jaxlib without the option: slower, equal
+        return lowered.compile()
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def run_batches(
+    function: Callable[[_Item], _Result], batches: Iterable[_Item], *, threads: int | None = None
+) -> Iterator[_Result]:
+    """Yield `function(batch)` for every batch, in order, several at a time in threads.
+
+    A compiled call releases the interpreter's lock, so threads use all cores. At most two batches a thread
+    are under way or waiting to be taken, whatever the number of batches.
+    """
+    threads = cores() if threads is None else threads
+    if threads == 1:
+        yield from map(function, batches)
+        return
+    pending: deque[Future[_Result]] = deque()
+    with ThreadPoolExecutor(max_workers=threads) as pool:
+        for batch in batches:
+            pending.append(pool.submit(function, batch))
+            if len(pending) >= 2 * threads:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
