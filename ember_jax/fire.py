@@ -17,6 +17,7 @@ from ember_jax.grid import EAST, NORTH, SOUTH, WEST, shifted
 from ember_jax.stream import FIRE, Uint64, advance, join, split, stream_seed, succeeds, word
 from ember_jax.world import World, WorldSize, world_from_scenario
 from ember_ref.fire import NEVER
+from ember_ref.fire import FireWorld as FireWorldData
 from ember_ref.scenario import Scenario
 
 
@@ -36,9 +37,7 @@ def candidates(world: World, burning: Array) -> Array:
     return near & flammable & ~burning
 
 
-def ignitions(
-    world: World, burning: Array, step: ArrayLike, seed: Uint64, position: Uint64
-) -> tuple[Array, Uint64]:
+def ignitions(world: World, burning: Array, step: ArrayLike, seed: Uint64, position: Uint64) -> tuple[Array, Uint64]:
     """Return the cells that ignite in a step, and the position of the stream after it.
 
     Args:
@@ -150,3 +149,16 @@ def _fire_worlds(world: World, seed_hi: Array, seed_lo: Array) -> FireWorld:
 
 def _burning_neighbours(burning: Array) -> list[Array]:
     return [shifted(burning, direction, outside=False) for direction in (NORTH, SOUTH, EAST, WEST)]
+
+
+def world_of(scenario: Scenario, seed: int, fires: FireWorlds, place: int) -> FireWorldData:
+    """Return one fire of a batch as the oracle's data, which knows its digest."""
+    return FireWorldData(
+        content_hash=scenario.content_hash,
+        seed=seed,
+        max_steps=scenario.termination.max_steps,
+        height=scenario.grid.height,
+        width=scenario.grid.width,
+        ignition_step=tuple(fires.ignition_step[place].reshape(-1).tolist()),
+        stream_position=int(fires.stream_position[place]),
+    )

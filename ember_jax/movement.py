@@ -55,9 +55,7 @@ def resolve(world: World, burning: Array, row: Array, col: Array, active: Array,
         action: int32[P], indices in action order.
     """
     target_row, target_col = target_of(row, col, action)
-    in_bounds = (
-        (target_row >= 0) & (target_row < world.height) & (target_col >= 0) & (target_col < world.width)
-    )
+    in_bounds = (target_row >= 0) & (target_row < world.height) & (target_col >= 0) & (target_col < world.width)
     floor = look_up(jnp.asarray(world.floor), target_row, target_col, outside=False)
     fire = look_up(burning, target_row, target_col, outside=False)
     refusal = jnp.select(

@@ -67,9 +67,7 @@ def make_policy(name: str) -> Policy:
         return block_scrub(make_policy(name.removeprefix(SCRUB_PREFIX)))
     if name not in _BY_NAME:
         known = ", ".join(POLICY_NAMES)
-        raise EmberError(
-            f"policy {name[:80]!a} is unknown; expected {known}, or {SCRUB_PREFIX} and one of them"
-        )
+        raise EmberError(f"policy {name[:80]!a} is unknown; expected {known}, or {SCRUB_PREFIX} and one of them")
     return _BY_NAME[name]
 
 

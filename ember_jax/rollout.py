@@ -113,9 +113,7 @@ def advance(
     action, memory = policy.act(world, plan, view, progress.memory)
     people, events = resolve_step(world, progress.people, action, before, after)
     resolved = events.evacuated | (events.cause != NO_CASUALTY)
-    moved = progress.people.active & (
-        (people.row != progress.people.row) | (people.col != progress.people.col)
-    )
+    moved = progress.people.active & ((people.row != progress.people.row) | (people.col != progress.people.col))
     new = Progress(
         step=number,
         people=people,

@@ -142,9 +142,7 @@ def stack_worlds(worlds: list[World]) -> World:
     return World(*stacked)
 
 
-def _mark(
-    mask: np.ndarray, cells: frozenset[tuple[int, int]] | tuple[tuple[int, int], ...], value: bool
-) -> None:
+def _mark(mask: np.ndarray, cells: frozenset[tuple[int, int]] | tuple[tuple[int, int], ...], value: bool) -> None:
     if cells:
         rows, cols = zip(*cells, strict=True)
         mask[list(rows), list(cols)] = value
@@ -280,19 +278,13 @@ def record_from_trajectory(
                 movements=movements,
                 ignitions=tuple(ignited),
                 evacuations=tuple(
-                    Evacuation(person_id=ids[i], exit_id=scenario.exits[exits[i]].id)
-                    for i in active
-                    if exits[i] >= 0
+                    Evacuation(person_id=ids[i], exit_id=scenario.exits[exits[i]].id) for i in active if exits[i] >= 0
                 ),
-                casualties=tuple(
-                    Casualty(person_id=ids[i], cause=_CAUSES[causes[i]]) for i in active if causes[i]
-                ),
+                casualties=tuple(Casualty(person_id=ids[i], cause=_CAUSES[causes[i]]) for i in active if causes[i]),
                 state=state,
             )
         )
-    return RunRecord(
-        header=header_of(scenario, seed), initial_state=initial, steps=tuple(steps), final_state=state
-    )
+    return RunRecord(header=header_of(scenario, seed), initial_state=initial, steps=tuple(steps), final_state=state)
 
 
 def _people(scenario: Scenario, rows: list[tuple[int, int, int]]) -> tuple[PersonState, ...]:

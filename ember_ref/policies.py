@@ -170,9 +170,7 @@ class CongestionAware:
         load = dict.fromkeys(distances, 0)
         assigned = {}
         for _, person_id, position in order:
-            costs = [
-                (d[position] + load[exit_id], exit_id) for exit_id, d in distances.items() if position in d
-            ]
+            costs = [(d[position] + load[exit_id], exit_id) for exit_id, d in distances.items() if position in d]
             exit_id = min(costs)[1]
             load[exit_id] += 1
             assigned[person_id] = distances[exit_id]
@@ -261,9 +259,7 @@ def make_policy(name: str, policy_seed: int = 0) -> Policy:
         return BlockScrub(make_policy(name.removeprefix(SCRUB_PREFIX), policy_seed))
     if name not in _BY_NAME:
         known = ", ".join(POLICY_NAMES)
-        raise EmberError(
-            f"policy {show(name)} is unknown; expected {known}, or one of them after {SCRUB_PREFIX}"
-        )
+        raise EmberError(f"policy {show(name)} is unknown; expected {known}, or one of them after {SCRUB_PREFIX}")
     return _BY_NAME[name](policy_seed)
 
 

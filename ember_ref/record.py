@@ -151,8 +151,7 @@ class ActionLog:
         """
         if self.scenario_hash != scenario.content_hash:
             raise SimulationError(
-                f"the action log is of scenario {self.scenario_hash}, "
-                f"not of {scenario.id} ({scenario.content_hash})"
+                f"the action log is of scenario {self.scenario_hash}, not of {scenario.id} ({scenario.content_hash})"
             )
         if self.seed != seed:
             raise SimulationError(f"the action log is of seed {self.seed}, not of seed {seed}")
@@ -288,8 +287,7 @@ def _step(document: Mapping[str, Any]) -> StepRecord:
             Evacuation(person_id=e["person_id"], exit_id=e["exit_id"]) for e in document["evacuations"]
         ),
         casualties=tuple(
-            Casualty(person_id=c["person_id"], cause=CasualtyCause(c["cause"]))
-            for c in document["casualties"]
+            Casualty(person_id=c["person_id"], cause=CasualtyCause(c["cause"])) for c in document["casualties"]
         ),
         state=_state(document["state"]),
     )
@@ -300,9 +298,7 @@ _ACTION: Final = one_of(*map(str, ACTIONS))
 _STATE: Final = object_of(
     {
         "step": COUNT,
-        "people": list_of(
-            object_of({"id": ID, "position": _CELL, "status": one_of(*map(str, PersonStatus))})
-        ),
+        "people": list_of(object_of({"id": ID, "position": _CELL, "status": one_of(*map(str, PersonStatus))})),
         "burning": list_of(_CELL),
         "trapped": list_of(ID),
         "terminated": boolean,
@@ -348,6 +344,4 @@ RECORD_FORM: Final[Form] = object_of(
     }
 )
 """The form of a run record (contract section 7)."""
-_LOG_FORM: Final[Form] = object_of(
-    {"scenario_hash": DIGEST, "seed": SEED, "actions": list_of(map_of(ID, _ACTION))}
-)
+_LOG_FORM: Final[Form] = object_of({"scenario_hash": DIGEST, "seed": SEED, "actions": list_of(map_of(ID, _ACTION))})

@@ -143,9 +143,7 @@ class Scenario:
             id=document["id"],
             description=document["description"],
             seed=document["seed"],
-            grid=Grid(
-                height=grid["height"], width=grid["width"], obstacles=frozenset(_cells(grid["obstacles"]))
-            ),
+            grid=Grid(height=grid["height"], width=grid["width"], obstacles=frozenset(_cells(grid["obstacles"]))),
             exits=tuple(ExitSpec(id=e["id"], position=tuple(e["position"])) for e in document["exits"]),
             people=tuple(PersonSpec(id=p["id"], position=tuple(p["position"])) for p in document["people"]),
             fire=FireSpec(
@@ -247,16 +245,12 @@ def scenario_faults(document: Any) -> list[str]:
 
     on_obstacle = _set_of(obstacles)
     on_exit, on_ignition = _set_of(exits), _set_of(ignitions)
-    faults += [
-        f"{place}: on an obstacle" for place, cell in (*exits, *people, *ignitions) if cell in on_obstacle
-    ]
+    faults += [f"{place}: on an obstacle" for place, cell in (*exits, *people, *ignitions) if cell in on_obstacle]
     faults += [f"{place}: on an exit" for place, cell in people if cell in on_exit]
     faults += [f"{place}: on an ignition" for place, cell in people if cell in on_ignition]
     if fire.get("exits_flammable") is not True:
         faults += [
-            f"{place}: on an exit, which needs exits_flammable"
-            for place, cell in ignitions
-            if cell in on_exit
+            f"{place}: on an exit, which needs exits_flammable" for place, cell in ignitions if cell in on_exit
         ]
     faults += _probability_faults(fire)
     return faults
@@ -284,9 +278,7 @@ def scenario_from_text(
         ScenarioError: for a row of another length, another character, or a fault of the scenario.
     """
     width = len(rows[0]) if rows else 0
-    faults = [
-        f"row {i}: {len(row)} characters, expected {width}" for i, row in enumerate(rows) if len(row) != width
-    ]
+    faults = [f"row {i}: {len(row)} characters, expected {width}" for i, row in enumerate(rows) if len(row) != width]
     faults += [
         f"row {i}, column {j}: {mark!a} is not one of # . E P * X"
         for i, row in enumerate(rows)
@@ -360,14 +352,9 @@ def _placed(entries: Any, place: str, *, key: str | None = None) -> list[tuple[s
 def _repeated_ids(entries: Any, place: str) -> list[str]:
     if not isinstance(entries, list):
         return []
-    ids = [
-        (i, e["id"]) for i, e in enumerate(entries) if isinstance(e, dict) and isinstance(e.get("id"), str)
-    ]
+    ids = [(i, e["id"]) for i, e in enumerate(entries) if isinstance(e, dict) and isinstance(e.get("id"), str)]
     names = [name for _, name in ids]
-    return [
-        f"{place}[{ids[i][0]}].id: {show(names[i])} repeats {place}[{ids[j][0]}].id"
-        for i, j in repeats(names)
-    ]
+    return [f"{place}[{ids[i][0]}].id: {show(names[i])} repeats {place}[{ids[j][0]}].id" for i, j in repeats(names)]
 
 
 def _set_of(entries: Iterable[tuple[str, Position]]) -> frozenset[Position]:

@@ -72,8 +72,7 @@ class Suite:
         return cls(
             suite_id=document["suite_id"],
             entries=tuple(
-                SuiteEntry(**(entry | {"families": tuple(entry["families"])}))
-                for entry in document["scenarios"]
+                SuiteEntry(**(entry | {"families": tuple(entry["families"])})) for entry in document["scenarios"]
             ),
         )
 
@@ -275,21 +274,15 @@ def schedule(suite: Suite, seeds: Mapping[str, Sequence[int]]) -> Manifest:
         EvaluationError: for a scenario that the suite lacks, or a seed given twice for one scenario.
     """
     faults = [f"scenario {show(name)} is not in the suite" for name in seeds.keys() - _ids(suite)]
-    faults += [
-        f"scenario {name}: seed {s[i]} given twice" for name, s in seeds.items() for i, _ in repeats(s)
-    ]
+    faults += [f"scenario {name}: seed {s[i]} given twice" for name, s in seeds.items() for i, _ in repeats(s)]
     if faults:
         raise EvaluationError(f"schedule of suite {suite.suite_id}: " + "; ".join(sorted(faults)))
-    pairs = [
-        (entry, checked_seed(seed)) for entry in suite.entries for seed in seeds.get(entry.scenario_id, ())
-    ]
+    pairs = [(entry, checked_seed(seed)) for entry in suite.entries for seed in seeds.get(entry.scenario_id, ())]
     return Manifest(
         suite_id=suite.suite_id,
         suite_hash=suite.suite_hash,
         episodes=tuple(
-            ScheduledEpisode(
-                index=index, scenario_id=entry.scenario_id, scenario_hash=entry.scenario_hash, seed=seed
-            )
+            ScheduledEpisode(index=index, scenario_id=entry.scenario_id, scenario_hash=entry.scenario_hash, seed=seed)
             for index, (entry, seed) in enumerate(pairs)
         ),
     )
@@ -401,9 +394,7 @@ _MANIFEST: Final[Form] = object_of(
         "simulator_version": text(),
         "observation_version": text(),
         "metrics_version": text(),
-        "episodes": list_of(
-            object_of({"index": COUNT, "scenario_id": ID, "scenario_hash": DIGEST, "seed": SEED})
-        ),
+        "episodes": list_of(object_of({"index": COUNT, "scenario_id": ID, "scenario_hash": DIGEST, "seed": SEED})),
     }
 )
 _PACK: Final[Form] = object_of(

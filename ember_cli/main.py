@@ -1,0 +1,29 @@
+"""The console script `ember`: one command a module."""
+
+import sys
+
+import typer
+
+from ember_cli import console, import_, merge, replay, run, sweep, verify, world
+
+app = typer.Typer(
+    name="ember",
+    help="The EMBER evacuation benchmark: exact fires, episodes and scores.\n\n"
+    "Compiled programs are kept in the user's cache folder; EMBER_CACHE=FOLDER moves it, EMBER_CACHE=off turns "
+    "it off.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("world")(world.world)
+app.command("run")(run.run)
+app.command("replay")(replay.replay)
+app.command("verify")(verify.verify)
+app.command("sweep")(sweep.sweep)
+app.command("merge")(merge.merge)
+app.command("import")(import_.import_)
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    sys.exit(console.run(app))

@@ -1,0 +1,188 @@
+"""The comparison of the two implementations: the only module that calls the rules of both.
+
+It compares fire worlds cell by cell and run records byte by byte, and names the first difference: the step, the
+person or cell, the field, and both values.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from ember_jax.fire import fire_worlds, world_of
+from ember_jax.rollout import records
+from ember_ref.episode import episode_digests, run_episode, world_digest
+from ember_ref.fire import FireWorld, fire_world
+from ember_ref.grid import ACTIONS, Action
+from ember_ref.observation import Observation
+from ember_ref.policies import POLICY_NAMES, SCRUB_PREFIX, Scripted, StaticShortestPath, make_policy
+from ember_ref.record import ActionLog, RunRecord, first_difference
+from ember_ref.scenario import Scenario
+from ember_ref.stream import Stream
+
+ALL_POLICIES: Final = (*POLICY_NAMES, *(SCRUB_PREFIX + name for name in POLICY_NAMES))
+"""Every policy but `scripted`."""
+RANDOM_ACTIONS: Final = "random-actions"
+"""The name under which random action logs are reported, with their number after it."""
+WORLD: Final = "world"
+"""What the `policy` of a difference between fire worlds says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """The first place where the two implementations differ."""
+
+    seed: int
+    policy: str
+    step: int
+    place: str
+    """A person's ID, a cell as `[row, col]`, or what else holds the field."""
+    field: str
+    ref: Any
+    jax: Any
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object of the command `verify`."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def world_difference(ref: FireWorld, jax: FireWorld) -> Difference | None:
+    """Compare two fire worlds of one scenario and seed."""
+
+    def difference(step: int, place: str, field: str, a: Any, b: Any) -> Difference:
+        return Difference(seed=ref.seed, policy=WORLD, step=step, place=place, field=field, ref=a, jax=b)
+
+    pairs = enumerate(zip(ref.ignition_step, jax.ignition_step, strict=True))
+    differing = [(min(a, b), at, a, b) for at, (a, b) in pairs if a != b]
+    if differing:
+        step, at, a, b = min(differing)
+        return difference(step, f"[{at // ref.width}, {at % ref.width}]", "ignition_step", a, b)
+    if ref.stream_position != jax.stream_position:
+        return difference(ref.max_steps, "stream", "position", ref.stream_position, jax.stream_position)
+    return None
+
+
+def record_difference(ref: RunRecord, jax: RunRecord, policy: str) -> Difference | None:
+    """Compare two run records of one scenario, seed and policy."""
+    parts: list[tuple[int, str, Any, Any]] = [
+        (0, "header", ref.header, jax.header),
+        (0, "initial_state", ref.initial_state, jax.initial_state),
+        *((a.step, "", a, b) for a, b in zip(ref.steps, jax.steps, strict=False)),
+    ]
+    for step, place, a, b in parts:
+        found = None if a == b else first_difference(a.to_dict(), b.to_dict(), place)
+        if found:
+            return _named(ref, policy, step, found, a.to_dict())
+    found = first_difference(len(ref.steps), len(jax.steps), "steps") or first_difference(
+        ref.final_state.to_dict(), jax.final_state.to_dict(), "final_state"
+    )
+    return _named(ref, policy, len(ref.steps), found, {}) if found else None
+
+
+def compare(
+    scenario: Scenario,
+    seeds: Sequence[int],
+    policies: Iterable[str] = ALL_POLICIES,
+    *,
+    policy_seed: int = 0,
+    random_actions: int = 0,
+    workers: Executor | None = None,
+) -> Iterator[Difference | None]:
+    """Compare both implementations on a scenario, an item for each fire world and each episode.
+
+    Args:
+        scenario: the scenario.
+        seeds: evaluator seeds.
+        policies: policy names.
+        policy_seed: the seed of the policies' own streams.
+        random_actions: how many random action logs to run as well, on the seeds in turn.
+        workers: processes that run the oracle.
+
+    Yields:
+        The first difference of an item, or `None` where both agree.
+    """
+    array = np.array(seeds, dtype=np.uint64)
+    fires = fire_worlds(scenario, array)
+    expected = _map(workers, world_digest, [scenario] * len(seeds), seeds)
+    for place, (seed, digest) in enumerate(zip(seeds, expected, strict=True)):
+        compiled = world_of(scenario, seed, fires, place)
+        yield None if compiled.digest == digest else world_difference(fire_world(scenario, seed), compiled)
+    for policy in policies:
+        pairs = _map(
+            workers,
+            episode_digests,
+            [scenario] * len(seeds),
+            seeds,
+            [policy] * len(seeds),
+            [policy_seed] * len(seeds),
+        )
+        found = records(scenario, array, policy, policy_seed=policy_seed)
+        for seed, (record_digest, _), record in zip(seeds, pairs, found, strict=True):
+            if record.record_digest == record_digest:
+                yield None
+            else:
+                oracle = run_episode(scenario, seed, make_policy(policy, policy_seed))
+                yield record_difference(oracle, record, policy)
+    for number in range(random_actions):
+        seed = seeds[number % len(seeds)]
+        oracle = run_episode(scenario, seed, RandomActions(number))
+        log = action_log(oracle)
+        (record,) = records(scenario, array[[number % len(seeds)]], Scripted.name, log=log)
+        yield None if record == oracle else record_difference(oracle, record, f"{RANDOM_ACTIONS}-{number}")
+
+
+class RandomActions:
+    """Actions without sense: half of them toward an exit, so that people meet, half of them any of the five."""
+
+    name = RANDOM_ACTIONS
+
+    def __init__(self, number: int) -> None:
+        """Take the number of the action log, which seeds it."""
+        self._number = number
+        self._toward = StaticShortestPath()
+        self.reset()
+
+    def reset(self) -> None:
+        """Start the log anew."""
+        self._stream = Stream(f"verify/{RANDOM_ACTIONS}", self._number)
+
+    def act(self, observation: Observation) -> Mapping[str, Action]:
+        """Draw one word a person."""
+        toward = self._toward.act(observation)
+        actions = {}
+        for person, action in toward.items():
+            choice = self._stream.below(2 * len(ACTIONS))
+            actions[person] = ACTIONS[choice] if choice < len(ACTIONS) else action
+        return actions
+
+
+def action_log(record: RunRecord) -> ActionLog:
+    """Return the actions of a record as a log."""
+    return ActionLog(
+        scenario_hash=record.header.scenario_hash,
+        seed=record.header.seed,
+        actions=tuple(step.actions for step in record.steps),
+    )
+
+
+def _map(workers: Executor | None, function: Any, *arguments: Sequence[Any]) -> Iterator[Any]:
+    return map(function, *arguments) if workers is None else workers.map(function, *arguments, chunksize=4)
+
+
+def _named(ref: RunRecord, policy: str, step: int, found: tuple[str, Any, Any], part: Any) -> Difference:
+    """Turn the path of a difference into the person or cell it is about, and the field."""
+    path, a, b = found
+    match = re.match(r"(?:state\.)?(\w+)\[(\d+)\](?:\.(\w+))?", path)
+    place, field = "episode", path
+    if match:
+        owner = part.get("state", part) if path.startswith("state.") else part
+        entries = owner.get(match[1], [])
+        entry = entries[int(match[2])] if int(match[2]) < len(entries) else None
+        if isinstance(entry, dict):
+            place = entry.get("person_id") or entry.get("id") or place
+        elif entry is not None:
+            place = str(entry)
+    return Difference(seed=ref.header.seed, policy=policy, step=step, place=place, field=field, ref=a, jax=b)
