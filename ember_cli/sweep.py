@@ -204,7 +204,8 @@ def _twin_differences(
     import numpy as np
 
     from ember_jax.differential import record_difference, world_difference
-    from ember_jax.fire import fire_worlds, world_of
+    from ember_jax.fire import world_of
+    from ember_jax.fire_kernel import fire_worlds
     from ember_jax.rollout import records
 
     array = np.array([seed], dtype=np.uint64)

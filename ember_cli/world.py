@@ -53,8 +53,8 @@ def fire_worlds(scenario: Scenario, seeds: list[int], backend: Backend) -> list[
         return [fire_world(scenario, seed) for seed in seeds]
     import numpy as np
 
-    from ember_jax.fire import fire_worlds as compiled
     from ember_jax.fire import world_of
+    from ember_jax.fire_kernel import fire_worlds as compiled
 
     enable_compilation_cache()
     fires = compiled(scenario, np.array(seeds, dtype=np.uint64))

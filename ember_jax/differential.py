@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from ember_jax.fire import fire_worlds, world_of
+from ember_jax.fire import world_of
+from ember_jax.fire_kernel import fire_worlds
 from ember_jax.rollout import records
 from ember_ref.episode import episode_digests, run_episode, world_digest
 from ember_ref.fire import FireWorld, fire_world

@@ -15,7 +15,8 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from ember_jax.fire import FireWorlds, batch_tile, fire_worlds, tiles
+from ember_jax.fire import FireWorlds, batch_tile, tiles
+from ember_jax.fire_kernel import fire_worlds
 from ember_jax.policies import SCRIPTED_POLICY, Memory, Plan, Policy, View, make_policy, start_memory
 from ember_jax.simulator import (
     NO_CASUALTY,
@@ -218,7 +219,7 @@ def rollouts(
     people = len(scenario.people)
     for at, batch in tiles(seeds, tile):
         count = min(tile, len(seeds) - at)
-        fires = fire_worlds(scenario, batch, size=size, tile=tile)
+        fires = fire_worlds(scenario, batch)
         end = jax.device_get(_episodes(world, compiled, plan, _padded(fires, size)))
         _refuse_fault(end.fault[:count], end.step[:count])
         yield Rollouts(
@@ -252,7 +253,7 @@ def records(
     tile = min(16, batch_tile(size, len(seeds))) if tile is None else tile
     for at, batch in tiles(seeds, tile):
         count = min(tile, len(seeds) - at)
-        fires = fire_worlds(scenario, batch, size=size, tile=tile)
+        fires = fire_worlds(scenario, batch)
         padded = _padded(fires, size)
         progress, initial_trapped = _starts(world, padded)
         parts = []

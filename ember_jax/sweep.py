@@ -4,16 +4,17 @@ Rows are made a batch at a time, so memory does not grow with the number of seed
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 
-from ember_jax.fire import FireWorlds, batch_tile, fire_worlds, world_of
+from ember_jax.fire_kernel import fire_summaries
 from ember_jax.rollout import rollouts
 from ember_jax.simulator import ACTIVE, ENTERED_FIRE, EVACUATED, FIRE_SPREAD
-from ember_jax.world import padded_size
 from ember_ref.scenario import Scenario
 
 Columns = dict[str, np.ndarray]
+_BATCH: Final = 4096
 
 
 def rows(
@@ -39,15 +40,16 @@ def rows(
     """
     array = np.array(seeds, dtype=np.uint64)
     if policy is None:
-        tile = batch_tile(padded_size(scenario), len(array))
-        for at in range(0, len(array), tile):
-            part = array[at : at + tile]
-            fires = fire_worlds(scenario, part, tile=tile)
-            yield _fire_columns(scenario, part, fires, digests)
+        for at in range(0, len(array), _BATCH):
+            part = array[at : at + _BATCH]
+            fires = fire_summaries(scenario, part, digests=digests)
+            yield _fire_columns(part, fires.burned, fires.stream_position, fires.digest)
         return
     for batch in rollouts(scenario, array, policy, policy_seed=policy_seed):
         evacuated = batch.status == EVACUATED
-        yield _fire_columns(scenario, batch.seeds, batch.fires, digests) | {
+        worlds = batch.fires
+        hashes = fire_summaries(scenario, batch.seeds, digests=True).digest if digests else None
+        yield _fire_columns(batch.seeds, worlds.burned, worlds.stream_position, hashes) | {
             "steps": batch.steps,
             "evacuated": _count(evacuated),
             "casualties_entered_fire": _count(batch.cause == ENTERED_FIRE),
@@ -57,15 +59,16 @@ def rows(
         }
 
 
-def _fire_columns(scenario: Scenario, seeds: np.ndarray, fires: FireWorlds, digests: bool) -> Columns:
+def _fire_columns(
+    seeds: np.ndarray, burned: np.ndarray, stream_position: np.ndarray, digests: np.ndarray | None
+) -> Columns:
     columns = {
         "seed": seeds,
-        "stream_position": fires.stream_position,
-        "burned": fires.burned.astype(np.int32),
+        "stream_position": stream_position,
+        "burned": burned.astype(np.int32),
     }
-    if digests:
-        hashes = [world_of(scenario, int(seed), fires, i).digest for i, seed in enumerate(seeds)]
-        columns["fire_world_digest"] = np.array([bytes.fromhex(text) for text in hashes], dtype=object)
+    if digests is not None:
+        columns["fire_world_digest"] = np.array([row.tobytes() for row in digests], dtype=object)
     return columns
 
 

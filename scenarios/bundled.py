@@ -35,7 +35,5 @@ def scenario_path(name: str) -> Path:
         EmberError: for an unknown name.
     """
     if name not in scenario_names():
-        raise EmberError(
-            f"scenario {show(name)} is not bundled; expected one of {', '.join(scenario_names())}"
-        )
+        raise EmberError(f"scenario {show(name)} is not bundled; expected one of {', '.join(scenario_names())}")
     return next(folder / f"{name}.json" for folder in SUITES.values() if (folder / f"{name}.json").exists())

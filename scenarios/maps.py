@@ -119,9 +119,7 @@ def read_starts(path: Path, grid: Grid) -> tuple[Position, ...]:
     for number, line in enumerate(lines[1:], start=2):
         fields = line.split("\t")
         if len(fields) != 9 or not all(re.fullmatch(r"[0-9]{1,6}", field) for field in fields[2:8]):
-            faults.append(
-                f"line {number}: expected 9 fields separated by tabs, numbers in the 3rd to the 8th"
-            )
+            faults.append(f"line {number}: expected 9 fields separated by tabs, numbers in the 3rd to the 8th")
             continue
         width, height, col, row = map(int, fields[2:6])
         if (width, height) != (grid.width, grid.height):

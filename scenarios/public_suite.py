@@ -43,19 +43,15 @@ class Drawing:
         return dataclasses.replace(
             drawn,
             exits=tuple(
-                dataclasses.replace(drawn.exits[0], id=name, position=cell)
-                for name, cell in numbered("E", exits)
+                dataclasses.replace(drawn.exits[0], id=name, position=cell) for name, cell in numbered("E", exits)
             ),
             people=tuple(
-                dataclasses.replace(drawn.people[0], id=name, position=cell)
-                for name, cell in numbered("P", people)
+                dataclasses.replace(drawn.people[0], id=name, position=cell) for name, cell in numbered("P", people)
             ),
         )
 
 
-def _stochastic(
-    probability: float, *, interval: int = 1, max_steps: int, flammable: bool = False
-) -> dict[str, Any]:
+def _stochastic(probability: float, *, interval: int = 1, max_steps: int, flammable: bool = False) -> dict[str, Any]:
     return {
         "model": FireModel.STOCHASTIC,
         "spread_probability": probability,

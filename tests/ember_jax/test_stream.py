@@ -16,9 +16,7 @@ def _pairs(values):
     return stream.split(np.array(values, dtype=np.uint64))
 
 
-@pytest.mark.parametrize(
-    "label", ["fire", "policy/random-legal-v1", "", "a", "ab", "abc", "x" * 26, "x" * 90]
-)
+@pytest.mark.parametrize("label", ["fire", "policy/random-legal-v1", "", "a", "ab", "abc", "x" * 26, "x" * 90])
 def test_stream_seed_equals_the_reference_for_labels_of_any_length(label):
     seeds = [*EDGES, 7, 0x0123456789ABCDEF]
     got = stream.join(*jax.jit(stream.stream_seed, static_argnums=0)(label, *_pairs(seeds)))
@@ -29,11 +27,7 @@ def test_word_0_of_stream_seed_0_is_the_value_of_the_contract():
     assert stream.join(*stream.word((0, 0), (0, 0))) == 0xE220A8397B1DCDAF
 
 
-@given(
-    st.lists(
-        st.tuples(UINT64 | st.sampled_from(EDGES), UINT64 | st.sampled_from(EDGES)), min_size=8, max_size=8
-    )
-)
+@given(st.lists(st.tuples(UINT64 | st.sampled_from(EDGES), UINT64 | st.sampled_from(EDGES)), min_size=8, max_size=8))
 def test_word_is_a_pure_function_of_seed_and_64_bit_position(cases):
     seeds, positions = zip(*cases, strict=True)
     got = stream.join(*_word(_pairs(seeds), _pairs(positions)))
@@ -44,11 +38,7 @@ _word = jax.jit(stream.word)
 _arithmetic = jax.jit(lambda a, b: (stream.add(a, b), stream.multiply(a, b), stream.mix64(a)))
 
 
-@given(
-    st.lists(
-        st.tuples(UINT64 | st.sampled_from(EDGES), UINT64 | st.sampled_from(EDGES)), min_size=8, max_size=8
-    )
-)
+@given(st.lists(st.tuples(UINT64 | st.sampled_from(EDGES), UINT64 | st.sampled_from(EDGES)), min_size=8, max_size=8))
 def test_pairs_of_halves_add_multiply_and_mix_like_64_bit_integers(cases):
     left, right = zip(*cases, strict=True)
     total, product, mixed = (stream.join(*pair).tolist() for pair in _arithmetic(_pairs(left), _pairs(right)))
@@ -86,6 +76,4 @@ def test_streams_do_not_depend_on_jax_enable_x64_or_on_lenient_promotion(enable_
     strict = jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise")
     with jax.enable_x64(enable_x64), strict[0], strict[1]:
         got = stream.join(*jax.jit(jax.vmap(words))(_pairs([5, 2**40])))
-    assert got.tolist() == [
-        reference.word(reference.stream_seed("fire", seed), 2**32 + 3) for seed in (5, 2**40)
-    ]
+    assert got.tolist() == [reference.word(reference.stream_seed("fire", seed), 2**32 + 3) for seed in (5, 2**40)]
