@@ -116,14 +116,20 @@ class Scenario:
         faults = scenario_faults(self.to_dict())
         if faults:
             raise ScenarioError(f"scenario {show(self.id)}", faults)
+        # Words may come as plain strings; the rules compare members of the enumerations.
         fire = FireSpec(
-            model=self.fire.model,
+            model=FireModel(self.fire.model),
             ignitions=tuple(sorted(self.fire.ignitions)),
             spread_interval=self.fire.spread_interval,
             spread_probability=self.fire.spread_probability,
             exits_flammable=self.fire.exits_flammable,
         )
+        movement = MovementSpec(
+            enter_fire=EnterFire(self.movement.enter_fire),
+            conflict_resolution=ConflictResolution(self.movement.conflict_resolution),
+        )
         object.__setattr__(self, "fire", fire)
+        object.__setattr__(self, "movement", movement)
         object.__setattr__(self, "exits", tuple(sorted(self.exits, key=lambda exit: exit.id)))
         object.__setattr__(self, "people", tuple(sorted(self.people, key=lambda person: person.id)))
 
