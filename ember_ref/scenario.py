@@ -238,7 +238,7 @@ def scenario_faults(document: Any) -> list[str]:
     ignitions = _placed(fire.get("ignitions"), "fire.ignitions")
 
     for entries in (obstacles, exits, people, ignitions):
-        if type(height) is int and type(width) is int:
+        if not (_SIDE(height, "") or _SIDE(width, "")):
             faults += [
                 f"{place}: [{row}, {col}] is out of bounds of {height} rows and {width} columns"
                 for place, (row, col) in entries
@@ -371,6 +371,7 @@ def _cells(entries: Iterable[list[int]]) -> Iterable[Position]:
     return ((row, col) for row, col in entries)
 
 
+_SIDE: Final = integer(1, MAX_SIDE)
 _POSITION: Final = tuple_of(integer(0, MAX_SIDE - 1), integer(0, MAX_SIDE - 1))
 _PLACED: Final = object_of({"id": ID, "position": _POSITION})
 _FORM: Final[Callable[[Any, str], list[str]]] = object_of(
@@ -379,9 +380,7 @@ _FORM: Final[Callable[[Any, str], list[str]]] = object_of(
         "id": ID,
         "description": text(4096),
         "seed": SEED,
-        "grid": object_of(
-            {"width": integer(1, MAX_SIDE), "height": integer(1, MAX_SIDE), "obstacles": list_of(_POSITION)}
-        ),
+        "grid": object_of({"width": _SIDE, "height": _SIDE, "obstacles": list_of(_POSITION)}),
         "exits": list_of(_PLACED, least=1),
         "people": list_of(_PLACED, least=1, most=MAX_PEOPLE),
         "fire": object_of(
