@@ -2,7 +2,7 @@
 import json
 import sys
 
-STEPS = {"north": (-1, 0), "south": (1, 0), "east": (0, 1), "west": (0, -1), "stay": (0, 0)}
+STEPS = {"stay": (0, 0), "north": (-1, 0), "south": (1, 0), "east": (0, 1), "west": (0, -1)}
 print(sys.stdin.readline() and '{"agent_protocol_version":"1.0","name":"shortest-path","version":"1"}', flush=True)
 for line in sys.stdin:
     seen = json.loads(line)

@@ -1,0 +1,1 @@
+"""Metrics, statistics and scores, exact and standard library only."""
