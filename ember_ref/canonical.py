@@ -6,6 +6,7 @@ import math
 import os
 import re
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -112,7 +113,12 @@ def read_bytes(path: Path, *, limit: int = SMALL_FILE) -> bytes:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all: beside its target, then renamed into place.
+    """Write a file whole or not at all (see `write_parts`)."""
+    write_parts(path, (data,))
+
+
+def write_parts(path: Path, parts: Iterable[bytes]) -> None:
+    """Write a file whole or not at all: part by part beside its target, then renamed into place.
 
     Raises:
         DocumentError: when the folder cannot be written.
@@ -124,7 +130,8 @@ def write_bytes(path: Path, data: bytes) -> None:
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+            for part in parts:
+                file.write(part)
         umask = os.umask(0)
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)
