@@ -13,7 +13,7 @@ import hashlib
 import multiprocessing
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar
@@ -252,11 +252,12 @@ def authenticate(
         EvaluationError: for a result that is not the target's, or that replay does not reproduce.
     """
     check_manifest(result.manifest, target)
-    count = (os.cpu_count() or 1) if workers is None else workers
-    task = functools.partial(_authenticated, extract, result.manifest)
-    pieces = enumerate(result.stored_episodes())
+    if workers is None:
+        workers = 1 if result.size < _SMALL_RESULT else os.cpu_count() or 1
+    task = functools.partial(_authenticated, extract, result.manifest, str(result.path))
     previous, done = -1, 0
-    for index, value in _mapped(task, pieces, result, target, 1 if result.size < _SMALL_RESULT else count):
+    for outcome in over_cores(task, enumerate(result.stored_episodes()), target, workers=workers):
+        index, value = _unwrapped(outcome)
         if index <= previous:
             raise EvaluationError(
                 f"{result.path}, episodes[{done}]: index {index} after {previous}; expected the order of the manifest"
@@ -267,35 +268,42 @@ def authenticate(
         yield value
 
 
-def _mapped(
-    task: Callable[[str, int, bytes], Any],
-    pieces: Iterator[tuple[int, bytes]],
-    result: EvaluationResult,
-    target: Target,
-    workers: int,
-) -> Iterator[tuple[int, Any]]:
-    """Yield the outcomes of a task in order, with at most two pieces a worker in memory."""
-    path = str(result.path)
+def over_cores(
+    task: Callable[..., T], items: Iterable[tuple[Any, ...]], target: Target, *, workers: int
+) -> Iterator[T]:
+    """Yield `task(*item)` of every item in order, with at most two items a worker in memory.
+
+    Args:
+        task: a function of a module; it finds the target in `worker_target`.
+        items: its arguments.
+        target: sent to every worker once.
+        workers: processes; with 1 everything is done here.
+    """
     if workers <= 1:
-        _prepare(target)
-        for place, data in pieces:
-            yield _unwrapped(task(path, place, data))
+        for item in items:
+            _prepare(target)
+            yield task(*item)
         return
     processes = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(
         workers, mp_context=processes, initializer=_prepare, initargs=(target,)
     ) as pool:
-        waiting: deque[concurrent.futures.Future[Any]] = deque()
+        waiting: deque[concurrent.futures.Future[T]] = deque()
         try:
-            for place, data in pieces:
-                waiting.append(pool.submit(task, path, place, data))
+            for item in items:
+                waiting.append(pool.submit(task, *item))
                 if len(waiting) >= 2 * workers:
-                    yield _unwrapped(waiting.popleft().result())
+                    yield waiting.popleft().result()
             while waiting:
-                yield _unwrapped(waiting.popleft().result())
+                yield waiting.popleft().result()
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def worker_target() -> Target:
+    """Return the target of `over_cores` inside its task."""
+    return _targets[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,7 +326,7 @@ def _prepare(target: Target) -> None:
 def _authenticated(
     extract: Callable[[AuthenticEpisode], T], manifest: Manifest, path: str, place: int, data: bytes
 ) -> tuple[int, T] | _Fault:
-    target = _targets[0]
+    target = worker_target()
     what = f"{path}, episodes[{place}]"
     try:
         episode = parse_episode(data, what=what)
