@@ -217,7 +217,7 @@ def test_the_whole_call_is_one_kernel():
         pytest.skip("the attribute is for cpu")
     size, arguments = _arguments()
     text = fire_kernel._COUNTS.compile(size, *arguments).as_text()
-    assert text.count('xla_cpu_small_call="true"') == 1
+    assert text.count('inlineable="false",xla_cpu_small_call="true"') == 1
 
 
 def test_every_call_lowers_for_cpu_cuda_and_tpu():
