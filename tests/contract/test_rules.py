@@ -1,9 +1,13 @@
 """R1 to R10 of the fairness document, a test a sentence, on both implementations."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from backends import causes, outcomes, play, statuses
+
+from ember_ref.record import ActionLog
+from ember_ref.scenario import PersonSpec, scenario_from_text
 
 # R1. Collision tie-break: the lowest person ID wins.
 
@@ -21,11 +25,6 @@ def test_r1_two_movers_to_one_cell_the_lower_id_wins(backend, rows, step):
 
 def test_r1_ids_compare_as_text(backend):
     # Ten people are P01 to P10 on a text map, so the IDs are set by hand: P2 and P10 want one cell.
-    from dataclasses import replace
-
-    from ember_ref.record import ActionLog
-    from ember_ref.scenario import PersonSpec, scenario_from_text
-
     drawn = scenario_from_text(["P.P", "..E"], id="text", max_steps=1)
     people = (PersonSpec(id="P2", position=(0, 0)), PersonSpec(id="P10", position=(0, 2)))
     scenario = replace(drawn, people=people)
@@ -101,6 +100,13 @@ def test_r3_open_chains_follow_in_one_step(backend):
 def test_r3_nobody_moves_behind_somebody_who_cannot_leave(backend):
     record = play(backend, ["PPP#E"], "eee")
     assert outcomes(record) == {"P1": "blocked_occupied", "P2": "blocked_occupied", "P3": "blocked_wall"}
+
+
+def test_r3_a_chain_of_500_moves_as_one_or_not_at_all(backend):
+    record = play(backend, ["P" * 500 + "E"], "e" * 500)
+    assert set(outcomes(record).values()) == {"moved"}
+    record = play(backend, ["P" * 500 + "#E"], "e" * 500)
+    assert list(outcomes(record).values()) == ["blocked_occupied"] * 499 + ["blocked_wall"]
 
 
 def test_r3_a_chain_behind_a_conflict_loser_stays(backend):
@@ -285,6 +291,4 @@ def test_each_person_has_one_outcome_and_head_count_is_constant(backend):
 
 
 def play_scenario(rows, **rules):
-    from ember_ref.scenario import scenario_from_text
-
     return scenario_from_text(rows, id="fire", max_steps=9, **rules)
