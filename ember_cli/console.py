@@ -21,7 +21,7 @@ from ember_ref.canonical import canonical_bytes, read_bytes
 from ember_ref.errors import EmberError, VerificationError
 from ember_ref.form import MAX_SEED, show
 from ember_ref.scenario import Scenario, load_scenario
-from ember_ref.suite import SUITE_FILE, load_suite
+from ember_ref.suite import SUITE_FILE, Pack, SuiteFolder, load_suite, load_target
 from scenarios.bundled import SUITES, scenario_names, scenario_path, suite_path
 
 HELD, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
@@ -32,6 +32,10 @@ class Backend(StrEnum):
 
     REF = "ref"
     JAX = "jax"
+
+
+class PipeClosedError(Exception):
+    """Whoever reads our output has closed it."""
 
 
 class UsageError(EmberError):
@@ -125,6 +129,11 @@ def target_of(name: str) -> list[Scenario]:
     return [scenario_of(name)]
 
 
+def suite_or_pack_of(name: str) -> SuiteFolder | Pack:
+    """Return the suite of a file, folder or bundled name, or the pack of a file."""
+    return load_target(suite_path(name) if name in SUITES and not Path(name).exists() else Path(name))
+
+
 def _is_bundled(name: str) -> bool:
     return name in scenario_names()
 
@@ -141,8 +150,11 @@ class Report:
     def add(self, row: Mapping[str, Any]) -> None:
         """Add one object: printed at once as JSON, or kept as a row of the table."""
         if self._json:
-            sys.stdout.buffer.write(canonical_bytes(row) + b"\n")
-            sys.stdout.buffer.flush()
+            try:
+                sys.stdout.buffer.write(canonical_bytes(row) + b"\n")
+                sys.stdout.buffer.flush()
+            except BrokenPipeError:  # typer would make it exit code 1
+                raise PipeClosedError from None
         else:
             self._rows.append(row)
 
@@ -213,8 +225,8 @@ def run(app: Callable[..., Any], arguments: Sequence[str] | None = None) -> int:
     except (typer.Abort, KeyboardInterrupt):
         note("ember: interrupted")
         return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has seen enough; the flush at exit must not complain again.
+    except PipeClosedError:
+        # The reader has seen enough; the flush at exit must not complain again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return HELD
     except VerificationError as error:

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from ember_cli import console, import_, merge, replay, run, sweep, verify, world
+from ember_cli import console, evaluate, import_, merge, pack, replay, run, sweep, verify, world
 
 app = typer.Typer(
     name="ember",
@@ -22,8 +22,14 @@ app.command("verify")(verify.verify)
 app.command("sweep")(sweep.sweep)
 app.command("merge")(merge.merge)
 app.command("import")(import_.import_)
+app.command("evaluate")(evaluate.evaluate)
+app.add_typer(pack.app, name="pack")
 
 
 def main() -> None:
     """Run the command line and exit with its code."""
     sys.exit(console.run(app))
+
+
+if __name__ == "__main__":
+    main()
