@@ -325,6 +325,22 @@ def load_pack(path: Path) -> Pack:
     return Pack.from_dict(document, what=str(path))
 
 
+def load_target(path: Path) -> SuiteFolder | Pack:
+    """Read what an evaluation is of: a suite (its file or its folder), or a pack.
+
+    Raises:
+        DocumentError: when it is neither.
+        EvaluationError: as `load_suite`.
+        PackError: as `load_pack`.
+    """
+    if path.is_dir():
+        return load_suite(path)
+    document = parse_canonical(read_bytes(path, limit=LARGE_FILE), what=str(path), limit=LARGE_FILE)
+    if isinstance(document, dict) and "pack_version" in document:
+        return Pack.from_dict(document, what=str(path))
+    return load_suite(path)
+
+
 def suite_faults(document: Any) -> list[str]:
     """Return every fault of a SUITE object with its place."""
     faults = _SUITE(document, "")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar
 
 from ember_ref.canonical import LARGE_FILE, MEBIBYTE, RESULT_FILE, canonical_bytes, parse_canonical
-from ember_ref.errors import DocumentError, EmberError, EvaluationError, VerificationError
+from ember_ref.errors import DocumentError, EmberError, EvaluationError, PackError, VerificationError
 from ember_ref.fire import fire_world
 from ember_ref.form import COUNT, DIGEST, ID, SEED, Form, object_of, one_of, show
 from ember_ref.record import RECORD_FORM, RunRecord, first_difference
@@ -301,6 +301,29 @@ def over_cores(
                 future.cancel()
 
 
+def fire_world_digests(target: Target, manifest: Manifest, *, workers: int) -> Iterator[str]:
+    """Yield the digest of every scheduled fire, computed by the reference, in order."""
+    episodes = ((episode,) for episode in manifest.episodes)
+    return over_cores(_fire_world_digest, episodes, target, workers=min(workers, len(manifest.episodes)))
+
+
+def check_fire_worlds(pack: Pack, *, workers: int, progress: Progress | None = None) -> None:
+    """Require that the fires of a pack are what its digests say.
+
+    Raises:
+        PackError: names every episode whose fire is another one.
+    """
+    faults = []
+    computed = fire_world_digests(pack, pack.manifest, workers=workers)
+    for index, (digest, listed) in enumerate(zip(computed, pack.fire_worlds, strict=True)):
+        if digest != listed:
+            faults.append(f"fire_worlds[{index}]: {listed}, the reference computes {digest}")
+        if progress is not None:
+            progress(index + 1, len(pack.fire_worlds))
+    if faults:
+        raise PackError(f"pack {pack.pack_id}: " + "; ".join(faults))
+
+
 def worker_target() -> Target:
     """Return the target of `over_cores` inside its task."""
     return _targets[0]
@@ -349,6 +372,10 @@ def _unwrapped(outcome: tuple[int, T] | _Fault) -> tuple[int, T]:
             error = DocumentError(outcome.what, outcome.faults)
         raise error
     return outcome
+
+
+def _fire_world_digest(episode: ScheduledEpisode) -> str:
+    return fire_world(worker_target().scenarios[episode.scenario_id], episode.seed).digest
 
 
 def _check_fire(scenario: Scenario, record: RunRecord, expected: str) -> None:

@@ -207,6 +207,11 @@ def measures_path(result: Path) -> Path:
     return beside(result, "run")
 
 
+def agent_log_path(result: Path) -> Path:
+    """Return where an agent's standard error is kept: `.json` replaced by `.agent.log`."""
+    return result.with_name(f"{result.name.removesuffix('.json')}.agent.log")
+
+
 def beside(result: Path, word: str) -> Path:
     """Return a name beside a result: `r.json` and `failures` make `r.failures.json`."""
     return result.with_name(f"{result.name.removesuffix('.json')}.{word}.json")
