@@ -1,4 +1,5 @@
 """An agent in plain Python: everyone walks down the distance to the nearest exit, around the fire."""
+
 import json
 import sys
 
