@@ -1,0 +1,123 @@
+"""Plant each fault in a copy of the project and report which tests catch it.
+
+    python tests/plant_faults.py [NAME …]
+
+A fault that no test catches, or whose place in the source is gone, ends with exit code 1.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).parents[1]
+ORACLE = ["tests/contract", "tests/ember_ref", "-k", "not jax"]
+TWIN = ["tests/contract", "tests/ember_jax/test_rollout.py", "-k", "not ref"]
+KERNEL = ["tests/ember_jax/test_fire_kernel.py", "tests/differential", "-k", "worlds or fire"]
+# Name, file, the text as it is, the text with the fault, and where to look for the test that catches it.
+FAULTS = [
+    ("candidates in column order, oracle", "ember_ref/fire.py", "return sorted(around)",
+     "return sorted(around, key=lambda cell: cell[::-1])", ORACLE),
+    ("candidates in column order, twin", "ember_jax/fire.py",
+     "before = jnp.cumsum(of_cell.reshape(-1), dtype=jnp.uint32).reshape(of_cell.shape) - of_cell",
+     "before = jnp.cumsum(of_cell.T.reshape(-1), dtype=jnp.uint32).reshape(of_cell.T.shape).T - of_cell", TWIN),
+    ("draws skipped after a success, oracle", "ember_ref/fire.py",
+     "draws = [stream.bernoulli(self._threshold) for source in neighbours if source in burning]",
+     "draws = (stream.bernoulli(self._threshold) for source in neighbours if source in burning)", ORACLE),
+    ("draws skipped after a success, twin", "ember_jax/fire.py",
+     "drawn = jnp.where(world.stochastic, jnp.sum(of_cell, dtype=jnp.uint32), jnp.uint32(0))",
+     "drawn = jnp.where(world.stochastic, jnp.sum(of_cell > 0, dtype=jnp.uint32), jnp.uint32(0))", TWIN),
+    ("action order changed in a tie-break, oracle", "ember_ref/policies.py",
+     "pairs = ((direction, target_of(position, direction)) for direction in DIRECTIONS)",
+     "pairs = ((direction, target_of(position, direction)) for direction in DIRECTIONS[::-1])", ORACLE),
+    ("action order changed in a tie-break, twin", "ember_jax/policies.py",
+     "return jnp.select(accepted, [jnp.int32(direction) for direction in DIRECTIONS], jnp.int32(STAY))",
+     "return jnp.select(accepted[::-1], [jnp.int32(direction) for direction in DIRECTIONS[::-1]], jnp.int32(STAY))",
+     TWIN),
+    ("the other comparison in the conflict rule, oracle", "ember_ref/movement.py",
+     "for person in movers:  # in ID order, so", "for person in movers[::-1]:  # in ID order, so", ORACLE),
+    ("<= for < in the conflict rule, twin", "ember_jax/movement.py",
+     "(people[None, :] < people[:, None])", "(people[None, :] <= people[:, None])", TWIN),
+    ("P2 before P10, oracle", "ember_ref/scenario.py",
+     "tuple(sorted(self.people, key=lambda person: person.id))",
+     "tuple(sorted(self.people, key=lambda person: (len(person.id), person.id)))", ORACLE),
+    ("P2 before P10 in a step, oracle", "ember_ref/movement.py",
+     "for person in sorted(positions)}", "for person in sorted(positions, key=lambda p: (len(p), p))}", ORACLE),
+    ("P2 before P10, twin", "ember_jax/movement.py",
+     "(people[None, :] < people[:, None])", "(people[None, :] > people[:, None])", TWIN),
+    ("cycles allowed, oracle", "ember_ref/movement.py",
+     "outcome = MoveOutcome.BLOCKED_CYCLE", "outcome = MoveOutcome.MOVED", ORACLE),
+    ("cycles allowed, twin", "ember_jax/movement.py",
+     "[refusal, jnp.int32(BLOCKED_CONFLICT), jnp.int32(MOVED), jnp.int32(BLOCKED_CYCLE)],",
+     "[refusal, jnp.int32(BLOCKED_CONFLICT), jnp.int32(MOVED), jnp.int32(MOVED)],", TWIN),
+    ("evacuation after the fire, oracle", "ember_ref/simulator.py",
+     "if cell in self._exit_ids and cell not in before",
+     ("if cell in self._exit_ids and cell not in before.union(self._fire.ignitions(before, step, "
+     "Stream(FIRE, self.seed, position=self._stream.position)))"), ORACLE),
+    ("evacuation after the fire, twin", "ember_jax/simulator.py",
+     "evacuated = active & (exit_index >= 0) & ~burned_before",
+     "evacuated = active & (exit_index >= 0) & ~burns_after", TWIN),
+    ("horizon off by one, oracle", "ember_ref/simulator.py",
+     "elif step >= self.scenario.termination.max_steps:", "elif step > self.scenario.termination.max_steps:", ORACLE),
+    ("horizon off by one, twin", "ember_jax/simulator.py",
+     "[~jnp.any(people.active), step >= world.max_steps],",
+     "[~jnp.any(people.active), step > world.max_steps],", TWIN),
+    ("horizon of the fire off by one, twin", "ember_jax/fire.py",
+     "last = world.max_steps // world.spread_interval", "last = (world.max_steps - 1) // world.spread_interval",
+     ["tests/differential", "-k", "plain"]),
+    ("padding taken as floor, twin", "ember_jax/world.py",
+     "floor[: grid.height, : grid.width] = True", "floor[: grid.height + 1, : grid.width] = True",
+     ["tests/differential", "-k", "plain"]),
+    ("the first column's mask gone, fast fires", "ember_jax/fire_kernel.py",
+     "has_west=pack(", "has_west=~pack(", KERNEL),
+]  # fmt: skip
+
+
+def caught_by(fault):
+    """Return the tests that fail with a fault planted; `None` when its place is gone."""
+    _, name, honest, planted, tests = fault
+    with tempfile.TemporaryDirectory() as folder:
+        copy = pathlib.Path(folder) / "project"
+        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache"))
+        source = (copy / name).read_text()
+        if source.count(honest) != 1:
+            return None
+        (copy / name).write_text(source.replace(honest, planted))
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--no-header", *tests]
+        result = subprocess.run(
+            command,
+            cwd=copy,
+            env=environment(copy),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        lines = result.stdout.splitlines()
+        return [line.split(" ")[1] for line in lines if line.startswith(("FAILED ", "ERROR "))]
+
+
+def environment(copy):
+    """Return an environment in which the copy is the project that is imported."""
+    return {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def main(names):
+    """Plant the faults whose name holds one of `names`, or all of them."""
+    chosen = [fault for fault in FAULTS if not names or any(name in fault[0] for name in names)]
+    escaped = 0
+    for fault in chosen:
+        found = caught_by(fault)
+        if found is None:
+            print(f"GONE     {fault[0]}: its place in {fault[1]} is not there once")
+        else:
+            verdict = "caught" if found else "ESCAPED"
+            print(f"{verdict:8} {fault[0]}: {', '.join(found) or 'no test fails'}", flush=True)
+        escaped += not found
+    print(f"{len(chosen) - escaped} of {len(chosen)} faults caught")
+    return 1 if escaped else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
