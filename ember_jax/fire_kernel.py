@@ -232,7 +232,7 @@ def pack(mask: np.ndarray, words: int) -> np.ndarray:
 # The whole fire of a tile
 
 
-class _Step(NamedTuple):
+class FireState(NamedTuple):
     """The state of a tile between spreads; L lanes."""
 
     spread: Array  # int32[], the number of the next spread, from 1
@@ -255,11 +255,16 @@ def run_fire(ground: Any, size: FireSize, seed_hi: Array, seed_lo: Array) -> Fir
         seed_hi: uint32[L], upper halves of the evaluator seeds.
         seed_lo: uint32[L], lower halves.
     """
+    return finish_fire(ground, size, start_fire(ground, size, seed_hi, seed_lo))
+
+
+def start_fire(ground: Any, size: FireSize, seed_hi: Array, seed_lo: Array) -> FireState:
+    """Return the fires of a tile at step 0 (see `run_fire`)."""
     none = jnp.zeros(LANES, dtype=jnp.uint32)
     row = jnp.zeros((1, LANES), dtype=jnp.uint32)
     ignitions = jnp.broadcast_to(ground.ignitions[:, None], (size.words, LANES))
     planes = jnp.zeros((size.planes, size.words, LANES), dtype=jnp.uint32)
-    state = _Step(
+    return FireState(
         spread=jnp.int32(1),
         first=jnp.int32(0),
         end=ground.words,
@@ -270,11 +275,11 @@ def run_fire(ground: Any, size: FireSize, seed_hi: Array, seed_lo: Array) -> Fir
         drawn=none,
         scratch=(row, row, row, row, row),
     )
-    state = lax.while_loop(
-        lambda state: (state.spread <= ground.spreads) & (state.first < state.end),
-        lambda state: _spread(ground, size, state),
-        state,
-    )
+
+
+def finish_fire(ground: Any, size: FireSize, state: FireState) -> Fire:
+    """Run fires on to the horizon."""
+    state = lax.while_loop(lambda state: spreads_on(ground, state), lambda state: spread(ground, size, state), state)
     bits = state.successes
     return Fire(
         burned=state.burning[size.margin : size.margin + size.words],
@@ -283,7 +288,14 @@ def run_fire(ground: Any, size: FireSize, seed_hi: Array, seed_lo: Array) -> Fir
     )
 
 
-def _spread(ground: Any, size: FireSize, state: _Step) -> _Step:
+def spreads_on(ground: Any, state: FireState) -> Array:
+    """Tell whether anything can ignite in a later spread within the horizon: bool[]."""
+    on: Array = (state.spread <= ground.spreads) & (state.first < state.end)
+    return on
+
+
+def spread(ground: Any, size: FireSize, state: FireState) -> FireState:
+    """Let the fires of a tile spread once."""
     seen = _Visits(
         ignited=state.ignited,
         successes=state.successes,
@@ -310,7 +322,7 @@ def _spread(ground: Any, size: FireSize, state: _Step) -> _Step:
     burning = lax.fori_loop(seen.first // jnp.int32(_BLOCK), blocks, merge, state.burning)
     # A candidate has a neighbour that burns, so the next ones lie within a row of these or of what ignited.
     reach = ground.row_words + jnp.int32(1)
-    return _Step(
+    return FireState(
         spread=state.spread + jnp.int32(1),
         first=jnp.where(some, jnp.maximum(seen.first - reach, jnp.int32(0)), jnp.int32(0)),
         end=jnp.where(some, jnp.minimum(seen.last + reach + jnp.int32(1), ground.words), jnp.int32(0)),
