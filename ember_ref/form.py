@@ -137,7 +137,9 @@ def show(value: Any) -> str:
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):
-        return "a list" if len(value) > 4 or any(isinstance(v, dict | list) for v in value) else repr(value)
+        if len(value) > 4 or any(isinstance(item, dict | list) for item in value):
+            return "a list"
+        return f"[{', '.join(show(item) for item in value)}]"
     if isinstance(value, str):
         return ascii(value if len(value) <= 40 else value[:37] + "...")
     if value is None or isinstance(value, bool):
