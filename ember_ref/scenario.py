@@ -230,7 +230,8 @@ def scenario_faults(document: Any) -> list[str]:
     if not isinstance(document, dict):
         return faults
     grid = _part(document, "grid")
-    height, width = grid.get("height"), grid.get("width")
+    height: Any = grid.get("height")
+    width: Any = grid.get("width")
     obstacles = _placed(grid.get("obstacles"), "grid.obstacles")
     exits = _placed(document.get("exits"), "exits", key="position")
     people = _placed(document.get("people"), "people", key="position")
