@@ -41,7 +41,7 @@ class BootstrapStream:
         self._words = array("Q")
         self._at = 0
 
-    def words(self, count: int) -> array[int]:
+    def words(self, count: int) -> "array[int]":
         """Consume `count` words."""
         taken = self._words[self._at : self._at + count]
         self._at += len(taken)

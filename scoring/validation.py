@@ -145,7 +145,7 @@ def _people(scenario: Scenario, before: State, step: StepRecord, place: str) -> 
     burned, burning = set(before.burning), set(step.state.burning)
     leaving = {event.person_id: event.exit_id for event in step.evacuations}
     dying = {event.person_id: event.cause for event in step.casualties}
-    events = [event.person_id for event in (*step.evacuations, *step.casualties)]
+    events = [event.person_id for event in step.evacuations] + [event.person_id for event in step.casualties]
     if len(set(events)) != len(events) or not set(events) <= ends.keys():
         yield f"{place}: an event of somebody who was not active, or two of one person"
     for was, now in zip(before.people, step.state.people, strict=True):
