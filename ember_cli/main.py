@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from ember_cli import console, evaluate, import_, merge, pack, replay, run, sweep, verify, world
+from ember_cli import bench, console, evaluate, import_, merge, pack, replay, run, sweep, verify, world
 
 app = typer.Typer(
     name="ember",
@@ -22,6 +22,7 @@ app.command("verify")(verify.verify)
 app.command("sweep")(sweep.sweep)
 app.command("merge")(merge.merge)
 app.command("import")(import_.import_)
+app.command("bench")(bench.bench)
 app.command("evaluate")(evaluate.evaluate)
 app.add_typer(pack.app, name="pack")
 
