@@ -15,6 +15,7 @@ import numpy as np
 from ember_jax.fire import world_of
 from ember_jax.fire_kernel import fire_worlds
 from ember_jax.rollout import records
+from ember_jax.world import WorldSize
 from ember_ref.episode import episode_digests, run_episode, world_digest
 from ember_ref.fire import FireWorld, fire_world
 from ember_ref.grid import ACTIONS, Action
@@ -90,6 +91,7 @@ def compare(
     *,
     policy_seed: int = 0,
     random_actions: int = 0,
+    size: WorldSize | None = None,
     workers: Executor | None = None,
 ) -> Iterator[Difference | None]:
     """Compare both implementations on a scenario, an item for each fire world and each episode.
@@ -100,6 +102,7 @@ def compare(
         policies: policy names.
         policy_seed: the seed of the policies' own streams.
         random_actions: how many random action logs to run as well, on the seeds in turn.
+        size: the padded size; the scenario's own without it.
         workers: processes that run the oracle.
 
     Yields:
@@ -120,7 +123,7 @@ def compare(
             [policy] * len(seeds),
             [policy_seed] * len(seeds),
         )
-        found = records(scenario, array, policy, policy_seed=policy_seed)
+        found = records(scenario, array, policy, policy_seed=policy_seed, size=size)
         for seed, (record_digest, _), record in zip(seeds, pairs, found, strict=True):
             if record.record_digest == record_digest:
                 yield None
@@ -131,7 +134,7 @@ def compare(
         seed = seeds[number % len(seeds)]
         oracle = run_episode(scenario, seed, RandomActions(number))
         log = action_log(oracle)
-        (record,) = records(scenario, array[[number % len(seeds)]], Scripted.name, log=log)
+        (record,) = records(scenario, array[[number % len(seeds)]], Scripted.name, log=log, size=size)
         yield None if record == oracle else record_difference(oracle, record, f"{RANDOM_ACTIONS}-{number}")
 
 
