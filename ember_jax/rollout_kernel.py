@@ -260,7 +260,8 @@ def _each(people: Array, function: Callable[[Array, _Carry], _Carry], carry: _Ca
 
 
 def _row(rows: Array, person: Array) -> Array:
-    return lax.dynamic_index_in_dim(rows, person, keepdims=False)
+    row: Array = lax.dynamic_index_in_dim(rows, person, keepdims=False)
+    return row
 
 
 def _with_row(rows: Array, row: Array, person: Array) -> Array:

@@ -4,17 +4,37 @@ Rows are made a batch at a time, so memory does not grow with the number of seed
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from ember_jax.fire_kernel import fire_summaries
+from ember_jax.references_kernel import ReferenceSummaries, reference_summaries
 from ember_jax.rollout import rollouts
+from ember_jax.rollout_kernel import rollout_summaries, supports
 from ember_jax.simulator import ACTIVE, ENTERED_FIRE, EVACUATED, FIRE_SPREAD
+from ember_ref.fire import NEVER
 from ember_ref.scenario import Scenario
 
 Columns = dict[str, np.ndarray]
-_BATCH: Final = 4096
+_MOST_SEEDS: Final = 1 << 14
+_LEAST_SEEDS: Final = 1 << 10
+_MOST_VALUES: Final = 1 << 21  # seeds times people of a batch
+_PLAIN_SEEDS: Final = 1 << 11  # of a batch of the plain form, so that progress is seen
+
+
+class Outcomes(NamedTuple):
+    """What became of everybody under each of many seeds; P people in ID order."""
+
+    steps: np.ndarray
+    """int32[N]: steps of the episode."""
+    status: np.ndarray
+    """int32[N, P]: `ACTIVE` (stranded), `EVACUATED` or `CASUALTY`."""
+    resolution_step: np.ndarray
+    """int32[N, P]: the step in which a person left or was lost; 0 when stranded."""
+    cause: np.ndarray
+    """int32[N, P]: the casualty cause."""
+    cells_moved: np.ndarray
+    """int32[N, P]: outcomes `moved`."""
 
 
 def rows(
@@ -30,46 +50,65 @@ def rows(
     Args:
         scenario: the scenario.
         seeds: evaluator seeds.
-        policy: a policy name; without it only the columns of the fire.
+        policy: a policy name; without it only the columns of the world.
         policy_seed: the seed of the policy's own stream.
         digests: whether to add `fire_world_digest`.
 
     Yields:
-        Arrays of one length by column name: uint64 `seed` and `stream_position`, int32 and int64 counts, and
-        the digests as `S32` bytes.
+        Arrays of one length by column name: uint64 `seed` and `stream_position`, int32 counts, int64 sums, and
+        the digests as 32 bytes each.
     """
     array = np.array(seeds, dtype=np.uint64)
-    if policy is None:
-        for at in range(0, len(array), _BATCH):
-            part = array[at : at + _BATCH]
-            fires = fire_summaries(scenario, part, digests=digests)
-            yield _fire_columns(part, fires.burned, fires.stream_position, fires.digest)
-        return
-    for batch in rollouts(scenario, array, policy, policy_seed=policy_seed):
-        evacuated = batch.status == EVACUATED
-        worlds = batch.fires
-        hashes = fire_summaries(scenario, batch.seeds, digests=True).digest if digests else None
-        yield _fire_columns(batch.seeds, worlds.burned, worlds.stream_position, hashes) | {
-            "steps": batch.steps,
-            "evacuated": _count(evacuated),
-            "casualties_entered_fire": _count(batch.cause == ENTERED_FIRE),
-            "casualties_fire_spread": _count(batch.cause == FIRE_SPREAD),
-            "stranded": _count(batch.status == ACTIVE),
-            "sum_evacuation_steps": _sum(np.where(evacuated, batch.resolution_step, 0)),
-        }
+    batch = max(_LEAST_SEEDS, min(_MOST_SEEDS, _MOST_VALUES // len(scenario.people)))
+    if policy is not None and not supports(scenario, policy):
+        batch = min(batch, _PLAIN_SEEDS)
+    for at in range(0, len(array), batch):
+        part = array[at : at + batch]
+        columns = _world_columns(part, reference_summaries(scenario, part, digests=digests))
+        if policy is not None:
+            columns |= _policy_columns(outcomes(scenario, part, policy, policy_seed=policy_seed))
+        yield columns
 
 
-def _fire_columns(
-    seeds: np.ndarray, burned: np.ndarray, stream_position: np.ndarray, digests: np.ndarray | None
-) -> Columns:
+def outcomes(scenario: Scenario, seeds: np.ndarray, policy: str, *, policy_seed: int = 0) -> Outcomes:
+    """Run a policy under each of many seeds, in the fastest form that has it."""
+    if supports(scenario, policy):
+        fast = rollout_summaries(scenario, seeds, policy)
+        return Outcomes(*(getattr(fast, name) for name in Outcomes._fields))
+    # Field by field, so that no batch's worlds are kept.
+    parts = [
+        [getattr(part, name) for name in Outcomes._fields]
+        for part in rollouts(scenario, seeds, policy, policy_seed=policy_seed)
+    ]
+    return Outcomes(*(np.concatenate(field) for field in zip(*parts, strict=True)))
+
+
+def _world_columns(seeds: np.ndarray, references: ReferenceSummaries) -> Columns:
+    savable = references.earliest_evacuation != NEVER
     columns = {
         "seed": seeds,
-        "stream_position": stream_position,
-        "burned": burned.astype(np.int32),
+        "stream_position": references.stream_position,
+        "burned": references.burned.astype(np.int32),
+        "max_evacuated": _count(savable),
+        "sum_earliest_savable": _sum(np.where(savable, references.earliest_evacuation, 0)),
+        "sum_fewest_moves_savable": _sum(np.where(savable, references.fewest_moves, 0)),
+        "sum_fewest_danger_states_savable": _sum(np.where(savable, references.fewest_danger_states, 0)),
     }
-    if digests is not None:
-        columns["fire_world_digest"] = np.array([row.tobytes() for row in digests], dtype=object)
+    if references.digest is not None:
+        columns["fire_world_digest"] = np.array([row.tobytes() for row in references.digest], dtype=object)
     return columns
+
+
+def _policy_columns(found: Outcomes) -> Columns:
+    evacuated = found.status == EVACUATED
+    return {
+        "steps": found.steps,
+        "evacuated": _count(evacuated),
+        "casualties_entered_fire": _count(found.cause == ENTERED_FIRE),
+        "casualties_fire_spread": _count(found.cause == FIRE_SPREAD),
+        "stranded": _count(found.status == ACTIVE),
+        "sum_evacuation_steps": _sum(np.where(evacuated, found.resolution_step, 0)),
+    }
 
 
 def _count(mask: np.ndarray) -> np.ndarray:
