@@ -4,7 +4,24 @@ import sys
 
 import typer
 
-from ember_cli import bench, console, evaluate, import_, merge, pack, replay, run, sweep, verify, world
+from ember_cli import (
+    bench,
+    compare,
+    console,
+    efficiency,
+    evaluate,
+    import_,
+    leaderboard,
+    merge,
+    operational,
+    pack,
+    replay,
+    run,
+    score,
+    sweep,
+    verify,
+    world,
+)
 
 app = typer.Typer(
     name="ember",
@@ -22,6 +39,11 @@ app.command("verify")(verify.verify)
 app.command("sweep")(sweep.sweep)
 app.command("merge")(merge.merge)
 app.command("import")(import_.import_)
+app.command("score")(score.score)
+app.command("compare")(compare.compare)
+app.command("leaderboard")(leaderboard.leaderboard)
+app.command("operational")(operational.operational)
+app.command("efficiency")(efficiency.efficiency)
 app.command("bench")(bench.bench)
 app.command("evaluate")(evaluate.evaluate)
 app.add_typer(pack.app, name="pack")

@@ -12,6 +12,7 @@ from ember_ref.agent import FailureKind
 from ember_ref.canonical import SMALL_FILE, parse_canonical, read_bytes
 from ember_ref.errors import DocumentError, EvaluationError, ScoringInputError
 from ember_ref.form import list_of, map_of, one_of, show
+from ember_ref.record import first_difference
 from ember_ref.suite import Manifest, Pack
 from scoring.constants import CONSTANTS_DIGEST, SCORING_VERSION
 from scoring.evaluation import (
@@ -100,6 +101,36 @@ def score_results(
     )
     report.check("score report")
     return report
+
+
+def verify_report(report: ScoreReport, results: Mapping[str, EvaluationResult], target: Target, *, what: str) -> None:
+    """Recompute a report from its results; failures come from the report.
+
+    Args:
+        report: the report.
+        results: results by digest.
+        target: what the report is of.
+        what: the name of the report in messages.
+
+    Raises:
+        ScoringInputError: when a result is missing, or the report is another one.
+    """
+    missing = [digest for digest in report.result_digests if digest not in results]
+    if missing:
+        raise ScoringInputError(f"{what}: the result with digest {missing[0]} is not given")
+    failures = [
+        {
+            episode.scheduled.index: reason
+            for episode in report.episodes
+            if (reason := episode.trials[trial].failure) is not None
+        }
+        for trial in range(len(report.result_digests))
+    ]
+    computed = score_results([results[digest] for digest in report.result_digests], target, failures)
+    difference = first_difference(computed.to_dict(), report.to_dict())
+    if difference:
+        field, found, stored = difference
+        raise ScoringInputError(f"{what}: {field} is {show(stored)}, the results make {show(found)}")
 
 
 def load_failures(path: Path) -> list[dict[int, FailureKind]]:

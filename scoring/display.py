@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final
 
+from ember_ref.errors import ScoringInputError
+from scoring.comparison import ScoreComparison
 from scoring.constants import SCORING_VERSION
+from scoring.evidence import Evidence
 from scoring.hierarchy import MINIMUM_EPISODES, RESAMPLES
-from scoring.report import AGGREGATES, TOTALS, ScoreReport
-from scoring.score import COMPONENTS, QUALITY_COMPONENTS
+from scoring.report import AGGREGATES, TOTALS, ScoreReport, Trial
+from scoring.score import COMPONENTS, QUALITY_COMPONENTS, Status, score_without
 
 UNDEFINED: Final = "undefined"
 
@@ -63,7 +66,8 @@ def summary_lines(report: ScoreReport) -> list[str]:
             f"{name.replace('_', ' ')} {points(Fraction(document['totals'][name], trials))}" for name in TOTALS[:4]
         ),
         (
-            f"Congestion diagnostics (not scored): block rate {_rate(crowd.congestion_blocks, crowd.movement_attempts)}; "
+            f"Congestion diagnostics (not scored): block rate "
+            f"{_rate(crowd.congestion_blocks, crowd.movement_attempts)}; "
             f"contested cell-steps per trial {points(Fraction(crowd.contested_cell_steps, trials))}; "
             f"hotspot cells per trial {points(Fraction(crowd.hotspot_cells, trials))}; "
             f"peak contested cells {crowd.peak_contested_cells}; "
@@ -140,3 +144,103 @@ def _text(value: Fraction | None, places: int) -> str:
     scaled = round(value * 10**places)
     whole, rest = divmod(abs(scaled), 10**places)
     return f"{'-' if scaled < 0 else ''}{whole}.{rest:0{places}d}"
+
+
+def explanation_lines(report: ScoreReport, index: int) -> list[str]:
+    """Return the story of one episode in numbers, trial by trial.
+
+    Raises:
+        ScoringInputError: for an episode that is not scheduled.
+    """
+    if not 0 <= index < len(report.episodes):
+        raise ScoringInputError(f"episode {index} is not scheduled; expected 0 to {len(report.episodes) - 1}")
+    episode = report.episodes[index]
+    scheduled = episode.scheduled
+    lines = [
+        (
+            f"Episode {index}: scenario {scheduled.scenario_id}, seed {scheduled.seed}; "
+            f"{episode.max_evacuated} people could be saved; {points(episode.score)} points"
+        )
+    ]
+    for number, trial in enumerate(episode.trials, start=1):
+        lines.append(f"Trial {number} of {len(episode.trials)}: {trial.status}")
+        if trial.failure is not None:
+            lines.append(f"  No result ({trial.failure}): 0.0 points, as if everyone who could be saved was lost.")
+        if trial.evidence is not None:
+            lines += [f"  {line}" for line in _people_lines(trial.evidence)]
+        if trial.evidence is not None and trial.result is not None:
+            lines += [f"  {line}" for line in (*_loss_lines(trial.evidence), *_factor_lines(trial))]
+    return lines
+
+
+def _people_lines(evidence: Evidence) -> list[str]:
+    lines = [
+        f"{evidence.evacuated} of {evidence.population} people evacuated; {evidence.max_evacuated} could be saved."
+    ]
+    for what, people in (
+        ("Died and could have been saved", evidence.avoidable_casualty_ids),
+        ("Left inside and could have been saved", evidence.avoidable_stranded_ids),
+        ("Died, and nothing could have saved them", evidence.unavoidable_casualty_ids),
+        ("Left inside, and nothing could have saved them", evidence.unavoidable_stranded_ids),
+    ):
+        if people:
+            lines.append(f"{what}: {', '.join(people)}.")
+    return lines
+
+
+def _loss_lines(evidence: Evidence) -> list[str]:
+    lines = []
+    if evidence.evacuated:
+        queue = evidence.time_bound - evidence.sum_earliest
+        lost = evidence.sum_evacuation_steps - evidence.time_bound
+        lines.append(
+            f"Time: {evidence.sum_evacuation_steps} person-steps; {evidence.sum_earliest} if everyone were alone, "
+            f"{queue} more that queues at exits and doors force (Q_cut {evidence.time_bound}), {lost} lost."
+        )
+        lines.append(
+            f"Danger zone: {evidence.danger_states} person-steps, of which {evidence.fewest_danger_states} "
+            "could not be avoided."
+        )
+        lines.append(f"Way: {evidence.cells_moved} cells moved; {evidence.fewest_moves} were enough.")
+    if evidence.recoverable_route_invalidations:
+        lines.append(
+            f"Routes cut off by fire that left a way out: {evidence.recoverable_route_invalidations}; resolved in "
+            f"{evidence.recovery_steps} person-steps, {evidence.recovery_bound_steps} were possible."
+        )
+    return lines
+
+
+def _factor_lines(trial: Trial) -> list[str]:
+    evidence, result = trial.evidence, trial.result
+    if evidence is None or result is None:
+        return []
+    if trial.status is Status.CATASTROPHIC:
+        return ["Half or more of the people who could be saved were lost: 0.0 points whatever else holds."]
+    lines = []
+    for name in COMPONENTS:
+        value = trial.value(name)
+        if value is None:
+            lines.append(f"{name}: {UNDEFINED}, left out")
+            continue
+        severe = "; SEVERE" if name in result.severe else ""
+        without = Fraction(score_without(evidence.counts, name))
+        lines.append(f"{name}: {factor(value)}{severe}; {points(without)} points if it were perfect")
+    lines.append(
+        f"Score {points(trial.score)} = 100 x Safety {factor(trial.value('safety'))} x Quality "
+        f"{factor(trial.value('quality'))}^beta x Severity {factor(Fraction(result.severity))}; ceiling "
+        f"{points(Fraction(result.ceiling))}"
+    )
+    return lines
+
+
+def comparison_lines(comparison: ScoreComparison) -> list[str]:
+    """Return a comparison line by line."""
+    a, b, interval = comparison.a, comparison.b, comparison.confidence_interval
+    families = a.hierarchy.family_means(comparison.deltas)
+    bounds = f"95% CI [{points(interval.lower)}, {points(interval.upper)}]" if interval else _interval_line(a)
+    return [
+        f"A {a.header.model_id} {points(a.score)}; B {b.header.model_id} {points(b.score)} points",
+        f"A - B {points(comparison.delta)} points; {bounds}",
+        "Primary families, A - B: " + ("; ".join(f"{n} {points(v)}" for n, v in families.items()) or UNDEFINED),
+        f"Outcome: {comparison.outcome}",
+    ]

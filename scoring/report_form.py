@@ -26,13 +26,14 @@ from scoring.hierarchy import LEVEL, METHOD, RESAMPLES
 from scoring.score import COMPONENTS, QUALITY_COMPONENTS, Status
 
 
-def _any_integer(value: Any, place: str) -> list[str]:
+def any_integer(value: Any, place: str) -> list[str]:
+    """Check that a value is an integer of any size."""
     return [] if type(value) is int else [f"{place}: not an integer"]
 
 
-EXACT: Final[Form] = tuple_of(_any_integer, integer(1))
+EXACT: Final[Form] = tuple_of(any_integer, integer(1))
 """`[numerator, denominator]`."""
-INDEXED_EXACT: Final[Form] = tuple_of(COUNT, _any_integer, integer(1))
+INDEXED_EXACT: Final[Form] = tuple_of(COUNT, any_integer, integer(1))
 """`[episode index, numerator, denominator]`."""
 INTERVAL_FORM: Final[Form] = object_of(
     {
