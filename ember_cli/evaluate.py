@@ -78,7 +78,7 @@ def evaluate(
             make_policy(policy, policy_seed)  # refuses an unknown name or seed before anything runs
             identity |= {"policy": policy, "policy_seed": policy_seed}
             if backend is Backend.JAX:
-                outcomes = record_outcomes(loaded, partial(_compiled, policy, policy_seed))
+                outcomes = record_outcomes(loaded, partial(_compiled, loaded, policy, policy_seed))
             else:
                 outcomes = policy_outcomes(loaded, policy, policy_seed)
         else:
@@ -131,10 +131,15 @@ def _agent(
     return agent_outcomes(target, agent), described
 
 
-def _compiled(policy: str, policy_seed: int, scenario: Scenario, seeds: Sequence[int]) -> Iterator[RunRecord]:
+def _compiled(
+    target: SuiteFolder | Pack, policy: str, policy_seed: int, scenario: Scenario, seeds: Sequence[int]
+) -> Iterator[RunRecord]:
     import numpy as np
 
     from ember_jax.rollout import records
+    from ember_jax.world import padded_size
 
     enable_compilation_cache()
-    return records(scenario, np.array(seeds, dtype=np.uint64), policy, policy_seed=policy_seed)
+    # One size for the whole suite: one compilation instead of one a scenario.
+    size = padded_size(*target.scenarios.values())
+    return records(scenario, np.array(seeds, dtype=np.uint64), policy, policy_seed=policy_seed, size=size)
