@@ -88,11 +88,12 @@ def parse_canonical(data: bytes, *, what: str, limit: int = LARGE_FILE) -> Any:
         DocumentError: as `parse_json`, and for any other spelling of the same value.
     """
     value = parse_json(data, what=what, limit=limit)
-    expected = canonical_bytes(value) + b"\n"
+    try:
+        expected = canonical_bytes(value) + b"\n"
+    except RecursionError:
+        raise DocumentError(what, ["nested too deeply"]) from None
     if data != expected:
-        pairs = zip(data, expected, strict=False)
-        place = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(data), len(expected)))
-        raise DocumentError(what, [f"byte {place}: not canonical JSON followed by one newline"])
+        raise DocumentError(what, [f"byte {_agree(data, expected)}: not canonical JSON followed by one newline"])
     return value
 
 
@@ -147,6 +148,18 @@ def write_parts(path: Path, parts: Iterable[bytes]) -> None:
 def write_canonical(path: Path, value: Any) -> None:
     """Write a JSON value as canonical bytes and one newline (see `write_bytes`)."""
     write_bytes(path, canonical_bytes(value) + b"\n")
+
+
+def _agree(a: bytes, b: bytes) -> int:
+    """Return how many bytes two texts have in common at their start."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:  # halving compares slices, not millions of single bytes
+        middle = (low + high + 1) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -5,6 +5,10 @@ catch them all; the command line turns a `VerificationError` into exit code 1 an
 """
 
 from collections.abc import Sequence
+from typing import Final
+
+SHOWN_FAULTS: Final = 100
+"""The most faults of one document that a message lists; `faults` has them all."""
 
 
 class EmberError(Exception):
@@ -22,8 +26,9 @@ class DocumentError(EmberError):
         """Make an error about the document `what` with every fault found in it."""
         self.what = what
         self.faults = tuple(faults)
-        lines = self.faults if len(self.faults) == 1 else ("", *(f"  {fault}" for fault in self.faults))
-        super().__init__(f"{what}: " + "\n".join(lines))
+        lines = self.faults if len(faults) == 1 else ("", *(f"  {fault}" for fault in faults[:SHOWN_FAULTS]))
+        more = f"\n  and {len(faults) - SHOWN_FAULTS} more" if len(faults) > SHOWN_FAULTS else ""
+        super().__init__(f"{what}: " + "\n".join(lines) + more)
 
 
 class ScenarioError(DocumentError):

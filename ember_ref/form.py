@@ -72,17 +72,17 @@ def nullable(form: Form) -> Form:
 
 
 def list_of(form: Form, *, least: int = 0, most: int | None = None) -> Form:
-    """Return the form of a list of `least` to `most` values of `form`."""
+    """Return the form of a list of `least` to `most` values of `form`; entries beyond `most` are only counted."""
 
     def check(value: Any, place: str) -> list[str]:
         if not isinstance(value, list):
             return [f"{place}: {show(value)} is not a list"]
-        faults = [fault for i, item in enumerate(value) for fault in form(item, f"{place}[{i}]")]
+        faults = []
         if len(value) < least:
             faults.append(f"{place}: {len(value)} entries, fewer than {least}")
         if most is not None and len(value) > most:
             faults.append(f"{place}: {len(value)} entries, more than {most}")
-        return faults
+        return faults + [fault for i, item in enumerate(value[:most]) for fault in form(item, f"{place}[{i}]")]
 
     return check
 

@@ -28,6 +28,8 @@ from ember_ref.grid import Grid, Position
 
 SCHEMA_VERSION: Final = "1.0"
 MAX_SIDE: Final = 512
+MAX_CELLS: Final = MAX_SIDE**2
+"""The most entries of a list of positions; a longer one repeats some, and only its length is a fault."""
 MAX_PEOPLE: Final = 1024
 MAX_STEPS: Final = 65535
 
@@ -117,11 +119,13 @@ class Scenario:
         if faults:
             raise ScenarioError(f"scenario {show(self.id)}", faults)
         # Words may come as plain strings; the rules compare members of the enumerations.
+        probability = self.fire.spread_probability
         fire = FireSpec(
             model=FireModel(self.fire.model),
             ignitions=tuple(sorted(self.fire.ignitions)),
             spread_interval=self.fire.spread_interval,
-            spread_probability=self.fire.spread_probability,
+            # An integer is taken as its float, and a negative zero as 0.0 (contract section 1).
+            spread_probability=None if probability is None else float(probability) + 0.0,
             exits_flammable=self.fire.exits_flammable,
         )
         movement = MovementSpec(
@@ -144,7 +148,6 @@ class Scenario:
         if faults:
             raise ScenarioError(what, faults)
         grid, fire = document["grid"], document["fire"]
-        probability = fire["spread_probability"]
         return cls(
             id=document["id"],
             description=document["description"],
@@ -156,8 +159,7 @@ class Scenario:
                 model=FireModel(fire["model"]),
                 ignitions=tuple(_cells(fire["ignitions"])),
                 spread_interval=fire["spread_interval"],
-                # An integer is read as its float, and a negative zero as 0.0 (contract section 1).
-                spread_probability=None if probability is None else float(probability) + 0.0,
+                spread_probability=fire["spread_probability"],
                 exits_flammable=fire["exits_flammable"],
             ),
             movement=MovementSpec(
@@ -348,7 +350,7 @@ def _placed(entries: Any, place: str, *, key: str | None = None) -> list[tuple[s
     if not isinstance(entries, list):
         return []
     placed = []
-    for i, entry in enumerate(entries):
+    for i, entry in enumerate(entries[:MAX_CELLS]):
         where = f"{place}[{i}]" if key is None else f"{place}[{i}].{key}"
         cell: Any = entry if key is None else entry.get(key) if isinstance(entry, dict) else None
         if not _POSITION(cell, where):
@@ -381,13 +383,13 @@ _FORM: Final[Callable[[Any, str], list[str]]] = object_of(
         "id": ID,
         "description": text(4096),
         "seed": SEED,
-        "grid": object_of({"width": _SIDE, "height": _SIDE, "obstacles": list_of(_POSITION)}),
-        "exits": list_of(_PLACED, least=1),
+        "grid": object_of({"width": _SIDE, "height": _SIDE, "obstacles": list_of(_POSITION, most=MAX_CELLS)}),
+        "exits": list_of(_PLACED, least=1, most=MAX_CELLS),
         "people": list_of(_PLACED, least=1, most=MAX_PEOPLE),
         "fire": object_of(
             {
                 "model": one_of(*map(str, FireModel)),
-                "ignitions": list_of(_POSITION),
+                "ignitions": list_of(_POSITION, most=MAX_CELLS),
                 "spread_interval": integer(1, MAX_STEPS),
                 "spread_probability": nullable(_probability),
                 "exits_flammable": boolean,

@@ -77,11 +77,11 @@ def test_what_has_no_canonical_form_is_refused(value):
     ],
 )
 def test_the_strict_reader_names_the_fault_within_two_seconds(data, message):
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(DocumentError, match=message) as caught:
         parse_json(data, what="file.json")
     assert str(caught.value).startswith("file.json: ")
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_a_surrogate_pair_is_one_character():
@@ -112,11 +112,30 @@ def test_reading_stops_at_the_cap_and_names_a_missing_file(tmp_path):
     big = tmp_path / "big.json"
     with big.open("wb") as file:
         file.truncate(100 * 2**20)
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(DocumentError, match="larger than 16777216 bytes"):
         read_bytes(big)
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2
     with pytest.raises(DocumentError, match="cannot be read: No such file"):
         read_bytes(tmp_path / "none")
     with pytest.raises(DocumentError, match="cannot be read: Is a directory"):
         read_bytes(tmp_path)
+
+
+@pytest.mark.parametrize("depth", range(900, 1000, 7))
+def test_nesting_near_the_limit_of_the_interpreter_is_read_or_refused(depth):
+    data = b"[" * depth + b"]" * depth + b"\n"
+    try:
+        parse_canonical(data, what="deep")
+    except DocumentError as error:
+        assert error.faults == ("nested too deeply",)  # noqa: PT017 - both ways are right
+
+
+def test_the_place_of_a_difference_in_a_large_file_is_found_quickly():
+    data = b"[" + b",".join([b"1"] * 5_000_000)
+    start = time.process_time()
+    with pytest.raises(DocumentError, match="byte 10000001: not canonical"):
+        parse_canonical(data + b"]", what="large")
+    with pytest.raises(DocumentError, match="byte 9999999: not canonical"):
+        parse_canonical(data[:-1] + b" 1]\n", what="large")
+    assert time.process_time() - start < 4

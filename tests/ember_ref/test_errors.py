@@ -40,3 +40,9 @@ def test_a_replay_mismatch_has_its_place():
 @pytest.mark.parametrize("name", sorted(HOLDS - {"ReplayMismatchError"}))
 def test_the_others_say_what_they_are_given(name):
     assert str(getattr(errors, name)("what, where, expected")) == "what, where, expected"
+
+
+def test_a_message_lists_a_hundred_faults_and_the_error_keeps_all():
+    error = DocumentError("a.json", [f"x[{i}]: missing" for i in range(1500)])
+    assert len(error.faults) == 1500
+    assert str(error).endswith("\n  x[99]: missing\n  and 1400 more")
