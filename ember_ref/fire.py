@@ -100,8 +100,12 @@ def fire_world(scenario: Scenario, seed: int) -> FireWorld:
     """Run the fire of a scenario under a seed, with no people, for the whole horizon."""
     fire, stream = Fire(scenario), Stream(FIRE, seed)
     ignition_step = dict.fromkeys(scenario.fire.ignitions, 0)
-    for step in range(1, scenario.termination.max_steps + 1):
-        ignition_step |= dict.fromkeys(fire.ignitions(ignition_step.keys(), step, stream), step)
+    interval = scenario.fire.spread_interval
+    for step in range(interval, scenario.termination.max_steps + 1, interval):
+        drawn, ignited = stream.position, fire.ignitions(ignition_step.keys(), step, stream)
+        if not ignited and stream.position == drawn:
+            break  # no candidates, so none ever again: a long horizon costs no more than its fire
+        ignition_step |= dict.fromkeys(ignited, step)
     return FireWorld(
         content_hash=scenario.content_hash,
         seed=seed,

@@ -79,3 +79,15 @@ def test_a_world_is_the_union_of_the_steps_and_obeys_the_candidates(scenario, se
         assert not ignited or step % scenario.fire.spread_interval == 0
         burning |= set(ignited)
     assert stream.position == world.stream_position
+
+
+def test_a_long_horizon_costs_no_more_than_its_fire():
+    world = fire_world(drawn(["*P.E", "...."], max_steps=65535, spread_interval=3), 0)
+    assert world.burned == 7
+    assert max(step for step in world.ignition_step if step != NEVER) == 12
+    shut = drawn(["*#.", "##P", "E.."], model="stochastic", spread_probability=0.5, max_steps=65535)
+    assert (fire_world(shut, 1).burned, fire_world(shut, 1).stream_position) == (1, 0)
+    walls = drawn(["*.#P.E"], model="stochastic", spread_probability=0.01, max_steps=65535)
+    world = fire_world(walls, 1)
+    assert world.burned == 2
+    assert world.stream_position == world.at((0, 1))  # one draw a step, up to the success
