@@ -55,7 +55,7 @@ def resolve(
     positions: Mapping[str, Position],
     actions: Mapping[str, Action],
 ) -> tuple[Movement, ...]:
-    """Resolve one action of every active person.
+    """Resolve one action of every active person. Words may be plain strings.
 
     Args:
         grid: the terrain.
@@ -71,13 +71,13 @@ def resolve(
     outcomes: dict[str, MoveOutcome] = {}
     movers: list[str] = []
     for person, target in targets.items():
-        if actions[person] is Action.STAY:
+        if actions[person] == Action.STAY:
             outcomes[person] = MoveOutcome.STAYED
         elif not grid.contains(target):
             outcomes[person] = MoveOutcome.BLOCKED_BOUNDARY
         elif target in grid.obstacles:
             outcomes[person] = MoveOutcome.BLOCKED_WALL
-        elif enter_fire is EnterFire.BLOCKED and target in burning:
+        elif enter_fire == EnterFire.BLOCKED and target in burning:
             outcomes[person] = MoveOutcome.BLOCKED_FIRE
         else:
             movers.append(person)
@@ -94,7 +94,7 @@ def resolve(
     return tuple(
         Movement(
             person_id=person,
-            action=actions[person],
+            action=Action(actions[person]),
             origin=positions[person],
             target=target,
             outcome=outcomes[person],

@@ -247,6 +247,10 @@ class Simulator:
                 f"step {self.state.step + 1}: the episode ended at step {self.state.step} "
                 f"({self.state.termination_reason}); no further step is possible"
             )
+        if not isinstance(actions, Mapping):
+            raise SimulationError(
+                f"step {self.state.step + 1}: {show(actions)} is not one action for each active person"
+            )
         active = [person.id for person in self.state.people if person.status is PersonStatus.ACTIVE]
         faults = [f"no action for active person {person}" for person in active if person not in actions]
         known = set(active)

@@ -109,3 +109,12 @@ def test_a_chain_of_1024_is_followed_without_recursion():
     assert set(resolved(grid, positions, actions).values()) == {MoveOutcome.BLOCKED_CYCLE}
     del positions["P0512"], actions["P0512"]
     assert set(resolved(grid, positions, actions).values()) == {MoveOutcome.MOVED}
+
+
+def test_words_may_be_plain_strings():
+    grid = Grid(height=1, width=3, obstacles=frozenset())
+    positions = {"P1": (0, 0), "P2": (0, 2)}
+    actions = {"P1": "stay", "P2": "west"}
+    (first, second) = resolve(grid=grid, burning={(0, 1)}, enter_fire="blocked", positions=positions, actions=actions)
+    assert (first.outcome, second.outcome) == (MoveOutcome.STAYED, MoveOutcome.BLOCKED_FIRE)
+    assert [type(movement.action) for movement in (first, second)] == [Action, Action]

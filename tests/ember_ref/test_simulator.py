@@ -84,3 +84,9 @@ def test_a_chain_of_500_ends_and_moves_as_one():
     blocked = Simulator(scenario_from_text(["P" * 500 + "#E"], id="chain", max_steps=1), 0)
     step = blocked.step({person.id: Action.EAST for person in blocked.observe().active})
     assert [m.outcome for m in step.movements[-2:]] == ["blocked_occupied", "blocked_wall"]
+
+
+@pytest.mark.parametrize("actions", [None, [], "stay", [["P1", "stay"]]])
+def test_actions_that_are_no_mapping_are_refused(actions):
+    with pytest.raises(SimulationError, match=r"step 1: .* is not one action for each active person"):
+        Simulator(SCENARIO).step(actions)
