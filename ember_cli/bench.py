@@ -119,9 +119,9 @@ def _work(scenario: Scenario, work: Work, policy: str | None) -> Callable[[int, 
         )
 
     def episodes(first: int, count: int) -> int:
-        from ember_jax.rollout import rollouts
+        from ember_jax.sweep import outcomes
 
-        batches = rollouts(scenario, seeds(first, count), str(policy))
-        return sum(total(b.steps, b.status, b.resolution_step, b.cells_moved) for b in batches) & _MASK
+        found = outcomes(scenario, seeds(first, count), str(policy))
+        return total(found.steps, found.status, found.resolution_step, found.cells_moved)
 
     return {Work.WORLD: worlds, Work.REFERENCES: references, Work.ROLLOUT: episodes}[work]

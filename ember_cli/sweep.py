@@ -28,11 +28,12 @@ from ember_cli.console import (
 )
 from ember_cli.sweep_folder import Part, SweepFolder, write_run
 from ember_ref.episode import run_episode
-from ember_ref.fire import fire_world
+from ember_ref.fire import FireWorld, fire_world
 from ember_ref.form import show
 from ember_ref.observation import PersonStatus
 from ember_ref.policies import make_policy
 from ember_ref.record import RunRecord
+from ember_ref.references import references_of
 from ember_ref.scenario import Scenario
 from ember_ref.simulator import CasualtyCause
 
@@ -150,6 +151,7 @@ def oracle_row(
         "seed": seed,
         "stream_position": fire.stream_position,
         "burned": fire.burned,
+        **_savable(scenario, fire),
     }
     if digests:
         row["fire_world_digest"] = bytes.fromhex(fire.digest)
@@ -166,6 +168,19 @@ def oracle_row(
         "stranded": sum(p.status is PersonStatus.ACTIVE for p in record.final_state.people),
         "sum_evacuation_steps": sum(leaving),
     }, record
+
+
+def _savable(scenario: Scenario, fire: FireWorld) -> dict[str, int]:
+    people = references_of(scenario, fire).people
+    sums = {
+        "sum_earliest_savable": [person.earliest_evacuation for person in people],
+        "sum_fewest_moves_savable": [person.fewest_moves for person in people],
+        "sum_fewest_danger_states_savable": [person.fewest_danger_states for person in people],
+    }
+    return {
+        "max_evacuated": sum(person.earliest_evacuation is not None for person in people),
+        **{name: sum(value for value in values if value is not None) for name, values in sums.items()},
+    }
 
 
 def _verify(folder: SweepFolder, parts: list[Part], count: int, policy_seed: int, backend: Backend) -> list[str]:

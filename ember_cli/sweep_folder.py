@@ -43,6 +43,10 @@ _TYPES: Final = {
     "casualties_fire_spread": "int32",
     "stranded": "int32",
     "sum_evacuation_steps": "int64",
+    "max_evacuated": "int32",
+    "sum_earliest_savable": "int64",
+    "sum_fewest_moves_savable": "int64",
+    "sum_fewest_danger_states_savable": "int64",
     "fire_world_digest": "digest",
 }
 """Every column of a sweep and its type, in order."""

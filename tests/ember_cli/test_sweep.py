@@ -61,7 +61,10 @@ def test_rows_are_those_of_the_oracle(ember, tmp_path):
 def test_without_a_policy_there_are_only_the_columns_of_the_fire(ember, tmp_path):
     assert ember("sweep", FLAT, "--seeds", "5,3", "--out", tmp_path / "s").code == 0
     (file,) = (tmp_path / "s").glob("part-*.parquet")
-    assert pq.read_table(file).column_names == ["scenario_id", "scenario_hash", "seed", "stream_position", "burned"]
+    assert pq.read_table(file).column_names == [
+        *("scenario_id", "scenario_hash", "seed", "stream_position", "burned", "max_evacuated"),
+        *("sum_earliest_savable", "sum_fewest_moves_savable", "sum_fewest_danger_states_savable"),
+    ]
     assert [row["seed"] for row in rows_of(tmp_path / "s")] == [5, 3]
 
 
