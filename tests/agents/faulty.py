@@ -3,8 +3,6 @@
 import json
 import os
 import pathlib
-import random
-import subprocess
 import sys
 import time
 
@@ -16,6 +14,12 @@ SLEEPER = [sys.executable, "-c", "import time; time.sleep(300)", *sys.argv[3:]]
 def say(data):
     sys.stdout.buffer.write(data if isinstance(data, bytes) else json.dumps(data).encode() + b"\n")
     sys.stdout.buffer.flush()
+
+
+def start(**options):
+    import subprocess  # late, for most agents end without it
+
+    subprocess.Popen(SLEEPER, **options)
 
 
 def fail(fault, actions, seen):
@@ -31,10 +35,10 @@ def fail(fault, actions, seen):
         os.close(1)
         time.sleep(300)
     elif fault == "child-holds-the-pipe":
-        subprocess.Popen(SLEEPER)
+        start()
         os._exit(0)
     elif fault == "own-session":
-        subprocess.Popen(SLEEPER, start_new_session=True)
+        start(start_new_session=True)
         os._exit(0)
     elif fault == "daemon":
         for _ in range(2):
@@ -44,11 +48,11 @@ def fail(fault, actions, seen):
         os.execv(SLEEPER[0], SLEEPER)
     elif fault == "children-while-late":
         for own in (False, True):
-            subprocess.Popen(SLEEPER, start_new_session=own)
+            start(start_new_session=own)
         time.sleep(300)
     elif fault == "deaf":
         for own in (False, True):
-            subprocess.Popen(SLEEPER, start_new_session=own)
+            start(start_new_session=own)
         os.kill(os.getpid(), 19)
     lines = {
         "garbage": b"\x00\x01 garbage\n",
@@ -107,7 +111,8 @@ def main():
         fault = FAULT
         if FAULT == "random":
             kinds = ["crash", "null", "garbage", "closed-pipe", "missing-action", "two-lines"]
-            fault = random.choice(kinds) if random.random() < 0.1 else None
+            draw = int.from_bytes(os.urandom(4), "big")
+            fault = kinds[draw % len(kinds)] if draw >> 16 < 6554 else None
         honest = FAULT.startswith(("hello", "talk", "look", "none"))
         if fault is not None and not honest and (seen["step"] == STEP or FAULT == "random"):
             print(f"about to fail: {fault}", file=sys.stderr, flush=True)
