@@ -1,15 +1,21 @@
 """The two implementations behind one face, so that one test body runs on both."""
 
+import jax
 import numpy as np
 
+from ember_jax import simulator
 from ember_jax.fire import world_of
 from ember_jax.fire_kernel import fire_worlds
 from ember_jax.rollout import records
+from ember_jax.stream import split
+from ember_jax.world import world_from_scenario
 from ember_ref.episode import run_episode
 from ember_ref.fire import fire_world
+from ember_ref.grid import ACTIONS
 from ember_ref.policies import Scripted, make_policy
 from ember_ref.record import ActionLog
 from ember_ref.scenario import scenario_from_text
+from ember_ref.simulator import Simulator
 
 
 class Ref:
@@ -25,6 +31,14 @@ class Ref:
 
     def fire(self, scenario, seed):
         return fire_world(scenario, seed)
+
+    def fire_positions(self, scenario, seed, record, _size):
+        simulator = Simulator(scenario, seed)
+        positions = [simulator.fire_position]
+        for step in record.steps:
+            simulator.step(step.actions)
+            positions.append(simulator.fire_position)
+        return positions
 
 
 class Jax:
@@ -42,6 +56,25 @@ class Jax:
 
     def fire(self, scenario, seed):
         return world_of(scenario, seed, fire_worlds(scenario, np.array([seed], dtype=np.uint64)), 0)
+
+    def fire_positions(self, scenario, seed, record, size):
+        world = world_from_scenario(scenario, size=size)
+        state = _reset(world, *split(np.array(seed, dtype=np.uint64)))
+        positions = [_joined(state.fire_position)]
+        for step in record.steps:
+            codes = np.zeros(size.people, dtype=np.int32)
+            for index, person in enumerate(scenario.people):
+                codes[index] = ACTIONS.index(step.actions.get(person.id, "stay"))
+            state, _ = _step(world, state, codes)
+            positions.append(_joined(state.fire_position))
+        return positions
+
+
+def _joined(position):
+    return (int(position.hi) << 32) + int(position.lo)
+
+
+_reset, _step = jax.jit(simulator.reset), jax.jit(simulator.step)
 
 
 BACKENDS = [Ref(), Jax()]

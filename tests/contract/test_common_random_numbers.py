@@ -3,11 +3,11 @@
 import pytest
 
 from ember_jax.differential import RandomActions
+from ember_jax.world import padded_size
 from ember_ref.episode import run_episode
-from ember_ref.policies import POLICY_NAMES
+from ember_ref.policies import POLICY_NAMES, make_policy
 from ember_ref.record import ActionLog
 from ember_ref.scenario import load_scenario, scenario_from_text
-from ember_ref.simulator import Simulator
 from scenarios.bundled import scenario_path
 
 ROWS = ["P....E", ".#.*..", "P..#..", "..X..P"]
@@ -55,16 +55,14 @@ def test_the_fire_is_the_same_under_every_policy_and_log_and_without_people(back
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_stream_positions_agree_at_every_shared_step(name):
-    scenario = CASES[name]
-    positions = []
-    for policy_number in range(3):
-        simulator, policy = Simulator(scenario, 7), RandomActions(policy_number)
-        seen = [simulator.fire_position]
-        while not simulator.state.terminated:
-            simulator.step(policy.act(simulator.observe()))
-            seen.append(simulator.fire_position)
-        positions.append(seen)
+def test_stream_positions_agree_at_every_shared_step(backend, name):
+    scenario, size = CASES[name], padded_size(*CASES.values())
+    policies = [RandomActions(1), RandomActions(2), make_policy("always-stay-v1"), make_policy("random-legal-v1")]
+    runs = [run_episode(scenario, 7, policy) for policy in policies]
+    positions = [backend.fire_positions(scenario, 7, record, size) for record in runs]
     shared = min(map(len, positions))
     assert shared > 1
     assert len({tuple(seen[:shared]) for seen in positions}) == 1
+    longest = max(positions, key=len)
+    if len(longest) > scenario.termination.max_steps:
+        assert longest[-1] == backend.fire(scenario, 7).stream_position
