@@ -13,11 +13,14 @@ from ember_cli import (
     import_,
     leaderboard,
     merge,
+    metrics,
     operational,
     pack,
+    references,
     replay,
     run,
     score,
+    statistics,
     sweep,
     verify,
     world,
@@ -35,10 +38,13 @@ app = typer.Typer(
 app.command("world")(world.world)
 app.command("run")(run.run)
 app.command("replay")(replay.replay)
+app.command("references")(references.references)
+app.command("metrics")(metrics.metrics)
 app.command("verify")(verify.verify)
 app.command("sweep")(sweep.sweep)
 app.command("merge")(merge.merge)
 app.command("import")(import_.import_)
+app.command("statistics")(statistics.statistics)
 app.command("score")(score.score)
 app.command("compare")(compare.compare)
 app.command("leaderboard")(leaderboard.leaderboard)
