@@ -1,10 +1,13 @@
-"""Rollouts of policies that the map alone decides, batch-explicit: the fast form of `ember_jax.rollout`.
+"""Rollouts of the static and the fire-aware policies, batch-explicit: the fast form of `ember_jax.rollout`.
 
 Fire and people of a tile of 128 seeds step together, and a tile ends when nobody is active in any lane; on
 request its fires then run on to the horizon. People lie in ID order, [people, lanes]. Claimed and occupied
 cells are found by comparing everybody with everybody into bit masks over people, one integer a lane; who
 moves is the least fixpoint of "moves when nobody unmoved holds my target and no lower ID claims it", swept in
 ID order until no lane changes, so a closed chain never moves (contract section 5, R1 to R3).
+
+Ways around the fire come from floods over boards of cells: three sets by distance modulo 3, each updated in
+place from the one before it. A flood stops when everybody who is not trapped is reached or it stands still.
 """
 
 from collections import deque
@@ -20,11 +23,15 @@ from ember_jax.fire_kernel import (
     FireSize,
     FireState,
     Terrain,
+    bounded,
     finish_fire,
     fire_size,
     fold_max,
+    pack,
     padded_seeds,
+    put_rows,
     repeat_if,
+    rows_at,
     spread,
     spreads_on,
     start_fire,
@@ -34,8 +41,11 @@ from ember_jax.kernel import LANES, Kernel, run_batches
 from ember_jax.simulator import ACTIVE, ALL_RESOLVED, CASUALTY, ENTERED_FIRE, EVACUATED, FIRE_SPREAD, MAX_STEPS
 from ember_ref.scenario import EnterFire, Scenario
 
-POLICIES: Final = ("always-stay-v1", "static-shortest-path-v1")
+STATIC_POLICIES: Final = ("always-stay-v1", "static-shortest-path-v1")
 """The policies whose actions depend on nothing but the map."""
+FIRE_AWARE: Final = "fire-aware-shortest-path-v1"
+POLICIES: Final = (*STATIC_POLICIES, FIRE_AWARE)
+"""The policies that have a form here."""
 MOST_PEOPLE: Final = 64
 """People that a mask holds; more need the plain form."""
 
@@ -53,12 +63,20 @@ class RolloutSize(NamedTuple):
     """Padded people P."""
     whole_fire: bool
     """Whether fires run on to the horizon after the people."""
+    fire_aware: bool
+    """Whether ways are found anew in every step, around the fire, or given by the map."""
 
 
 class Ground(NamedTuple):
     """The terrain, people and way of one scenario; host arrays. N = 32 W cells, row-major."""
 
     fire: Terrain
+    floor: np.ndarray
+    """uint32[W]: open cells, exits included."""
+    exits: np.ndarray
+    """uint32[W]: exits."""
+    width: np.ndarray
+    """uint32[]: cells from one row to the next."""
     way: np.ndarray
     """uint32[N]: where the policy sends a person from each cell, the cell itself for `stay`; plus `_ON_EXIT`
     on exits."""
@@ -149,10 +167,12 @@ _CAUSE: Final = 8
 """In the kernel the status of a casualty is its cause plus this."""
 
 
-def rollout_size(scenario: Scenario, *, whole_fire: bool) -> RolloutSize:
+def rollout_size(scenario: Scenario, policy: str, *, whole_fire: bool) -> RolloutSize:
     """Return the padded size of a scenario's rollouts; few sizes, so that scenarios share compilations."""
-    people = -(-len(scenario.people) // 4) * 4 if len(scenario.people) <= 32 else MOST_PEOPLE
-    return RolloutSize(fire=fire_size(scenario), people=people, whole_fire=whole_fire)
+    people = next(most for most in (8, 20, 32, MOST_PEOPLE) if most >= len(scenario.people))
+    return RolloutSize(
+        fire=fire_size(scenario), people=people, whole_fire=whole_fire, fire_aware=policy == FIRE_AWARE
+    )
 
 
 def rollout_ground(scenario: Scenario, size: RolloutSize, policy: str) -> Ground:
@@ -168,9 +188,18 @@ def rollout_ground(scenario: Scenario, size: RolloutSize, policy: str) -> Ground
     person[: len(scenario.people)] = [
         row * width + col for row, col in (person.position for person in scenario.people)
     ]
+    floor = np.ones((scenario.grid.height, width), dtype=np.bool_)
+    for obstacle in scenario.grid.obstacles:
+        floor[obstacle] = False
+    exits = np.zeros_like(floor)
+    for exit in scenario.exits:
+        exits[exit.position] = True
     blocks = scenario.movement.enter_fire is EnterFire.BLOCKED
     return Ground(
         fire=terrain(scenario, size.fire),
+        floor=pack(floor, size.fire.words),
+        exits=pack(exits, size.fire.words),
+        width=np.asarray(width, dtype=np.uint32),
         way=next_cell,
         person=person,
         people=np.asarray((1 << len(scenario.people)) - 1, dtype=np.uint64),
@@ -215,6 +244,8 @@ class _People(NamedTuple):
     """uint32[P, L]: `Ground.way` there."""
     active: Array
     """M[L]."""
+    trapped: Array
+    """M[L]: people that a fire-aware policy found without a way; fire never gives one back."""
     evacuated: Array
     """M[L]."""
     entered_fire: Array
@@ -225,11 +256,26 @@ class _People(NamedTuple):
     """int32[P, L]."""
 
 
+class Flood(NamedTuple):
+    """Distances to the nearest exit that does not burn, as sets of cells; boards are padded as the fire's."""
+
+    levels: tuple[Array, Array, Array]
+    """uint32[margin + W + margin, L], each: cells at a distance of 0, 1, 2 modulo 3."""
+    ways: tuple[Array, Array, Array]
+    """uint32[margin + W + margin, L], each: cells with a way, and two bits of its direction: north 0, south 1,
+    east 2, west 3."""
+    people: Array
+    """uint32[W, L]: cells of people who may have a way."""
+    trips: Array
+    """int32[]: trips of three levels that the last flood took."""
+
+
 class _Scratch(NamedTuple):
     """What one step writes before it reads it; carried, so that it is written once."""
 
     held_by: Array
     """M[P, L]: the active person on everybody's target."""
+    flood: Flood
 
 
 def _mask_type(size: RolloutSize) -> Any:
@@ -240,8 +286,9 @@ def _any_lane(mask: Array) -> Array:
     """Return the people in the mask of any lane: M[]."""
     while mask.shape[-1] > 1:
         half = mask.shape[-1] // 2
-        mask = jnp.bitwise_or(mask[..., :half], mask[..., half:])
-    return mask[..., 0]
+        mask = mask[..., :half] | mask[..., half:]
+    only: Array = mask[..., 0]
+    return only
 
 
 def _each(people: Array, function: Callable[[Array, _Carry], _Carry], carry: _Carry) -> _Carry:
@@ -277,12 +324,12 @@ def _target(way: Array) -> Array:
     return jnp.bitwise_and(way, jnp.uint32(_ON_EXIT - 1))
 
 
-def _burns(size: RolloutSize, fire: FireState, cell: Array) -> Array:
-    """Return 1 in the lanes whose cell burns, else 0: uint32[L]."""
+def _at_cell(size: RolloutSize, board: Array, cell: Array) -> Array:
+    """Return the bit of a padded board at every lane's cell, 0 or 1: uint32[L]."""
     word = cell >> jnp.uint32(5)
     if size.fire.words <= _SELECTED_WORDS:
         margin = size.fire.margin
-        rows = [fire.burning[margin + index] for index in range(size.fire.words)]
+        rows = [board[margin + index] for index in range(size.fire.words)]
         bit = 0
         while len(rows) > 1:
             odd = (word >> jnp.uint32(bit)) & jnp.uint32(1) != jnp.uint32(0)
@@ -292,16 +339,16 @@ def _burns(size: RolloutSize, fire: FireState, cell: Array) -> Array:
     else:
         row = word.astype(jnp.int32) + jnp.int32(size.fire.margin)
         index = row * jnp.int32(LANES) + lax.iota(jnp.int32, LANES)
-        found = fire.burning.reshape(-1).at[index].get(mode="promise_in_bounds")
-    burns: Array = (found >> (cell & jnp.uint32(31))) & jnp.uint32(1)
-    return burns
+        found = board.reshape(-1).at[index].get(mode="promise_in_bounds")
+    bit_there: Array = (found >> (cell & jnp.uint32(31))) & jnp.uint32(1)
+    return bit_there
 
 
 def _on_fire(size: RolloutSize, fire: FireState, present: Array, cell: Array, active: Array) -> Array:
     """Return who is on a burning cell, among those active: M[L]. `cell` is uint32[P, L]."""
 
     def look(person: Array, mask: Array) -> Array:
-        burns = _burns(size, fire, _row(cell, person)).astype(mask.dtype)
+        burns = _at_cell(size, fire.burning, _row(cell, person)).astype(mask.dtype)
         return mask | (burns << person.astype(mask.dtype))
 
     return active & _each(present, look, jnp.zeros_like(active))
@@ -357,7 +404,152 @@ def _moves(
 
     start = (jnp.zeros_like(movers), one)
     moved: Array = lax.while_loop(lambda carry: carry[1] != none, sweep, start)[0]
-    return moved, _Scratch(held_by=held_by)
+    return moved, scratch._replace(held_by=held_by)
+
+
+# Ways around the fire
+
+
+def empty_flood(size: FireSize) -> Flood:
+    """Return boards to write to."""
+    board = jnp.zeros((size.words + 2 * size.margin, LANES), dtype=jnp.uint32)
+    return Flood(
+        levels=(board, board, board),
+        ways=(board, board, board),
+        people=jnp.zeros((size.words, LANES), dtype=jnp.uint32),
+        trips=jnp.int32(0),
+    )
+
+
+def aim(
+    ground: Any, size: RolloutSize, fire: FireState, present: Array, people: _People, flood: Flood
+) -> tuple[_People, Flood]:
+    """Point everybody along the first direction of a shortest way around the fire (sections 10 and 13)."""
+    flood = _flood(ground, size, fire, flood._replace(people=_occupied(size, present, people, flood.people)))
+    ways = _directions(ground, size, flood)
+
+    def point(person: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        way, trapped = carry
+        cell = _row(people.cell, person)
+        some, low, high = (_at_cell(size, board, cell) != jnp.uint32(0) for board in ways)
+        sideways = jnp.where(low, jnp.uint32(0xFFFFFFFF), jnp.uint32(1))
+        along = jnp.where(low, ground.width, jnp.uint32(0) - ground.width)
+        step = jnp.where(some, jnp.where(high, sideways, along), jnp.uint32(0))
+        none = (~some).astype(trapped.dtype) << person.astype(trapped.dtype)
+        return _with_row(way, cell + step, person), trapped | none
+
+    way, trapped = _each(present, point, (people.way, people.trapped))
+    return people._replace(way=way, trapped=trapped), flood._replace(ways=ways)
+
+
+def _occupied(size: RolloutSize, present: Array, people: _People, board: Array) -> Array:
+    """Return the cells of active people who are not trapped: uint32[W, L]."""
+    word = lax.iota(jnp.uint32, size.fire.words)[:, None]
+
+    def place(person: Array, board: Array) -> Array:
+        cell = _row(people.cell, person)
+        there = _bit(people.active & ~people.trapped, person).astype(jnp.uint32) << (cell & jnp.uint32(31))
+        return board | jnp.where((cell >> jnp.uint32(5))[None] == word, there[None], jnp.uint32(0))
+
+    return _each(present, place, jnp.zeros_like(board))
+
+
+def _spread_to(ground: Any, size: FireSize, board: Array) -> tuple[Array, Array, Array, Array]:
+    """Return the cells whose northern, southern, eastern, western neighbour is on a board: uint32[W, L] each."""
+    margin, count, one = jnp.int32(size.margin), size.words, jnp.int32(1)
+    bits, rest = bounded(ground.fire.row_bits), bounded(jnp.uint32(31) - ground.fire.row_bits)
+    above, below = margin - ground.fire.row_words, margin + ground.fire.row_words
+
+    def at(first: Array) -> Array:
+        return rows_at(board, first, count)
+
+    here = at(margin)
+    north = (at(above) << bits) | ((at(above - one) >> jnp.uint32(1)) >> rest)
+    south = (at(below) >> bits) | ((at(below + one) << jnp.uint32(1)) << rest)
+    east = ((here >> jnp.uint32(1)) | (at(margin + one) << jnp.uint32(31))) & ground.fire.has_east[:, None]
+    west = ((here << jnp.uint32(1)) | (at(margin - one) >> jnp.uint32(31))) & ground.fire.has_west[:, None]
+    return north, south, east, west
+
+
+def _inside(size: FireSize, board: Array) -> Array:
+    return board[size.margin : size.margin + size.words]
+
+
+def _flood(ground: Any, size: RolloutSize, fire: FireState, flood: Flood) -> Flood:
+    """Find the distance of every cell, at least as far as the farthest of the people who have a way.
+
+    Each level is the neighbours of the one before that are in neither of the two sets before it: the
+    distances of neighbours differ by at most one, so older members of the sets do no harm.
+    """
+    margin = jnp.int32(size.fire.margin)
+    burning = _inside(size.fire, fire.burning)
+    passable = ground.floor[:, None] & ~burning
+    sources = ground.exits[:, None] & passable
+    start = tuple(
+        put_rows(board, first, margin)
+        for board, first in zip(
+            flood.levels, (sources, jnp.zeros_like(sources), jnp.zeros_like(sources)), strict=True
+        )
+    )
+
+    def three(levels: tuple[Array, ...]) -> tuple[Array, ...]:
+        boards = list(levels)
+        for level in (1, 2, 0):
+            before, earlier = boards[(level - 1) % 3], boards[(level - 2) % 3]
+            north, south, east, west = _spread_to(ground, size.fire, before)
+            new = (north | south | east | west) & ground.floor[:, None] & ~burning
+            new = new & ~_inside(size.fire, before) & ~_inside(size.fire, earlier)
+            boards[level] = put_rows(boards[level], _inside(size.fire, boards[level]) | new, margin)
+        return tuple(boards)
+
+    def trip(carry: _Trip) -> _Trip:
+        number, levels, _, before = carry
+        levels = three(levels)
+
+        def check(_old: tuple[Array, Array]) -> tuple[Array, Array]:
+            reached = _inside(size.fire, levels[0] | levels[1] | levels[2])
+            cells = jnp.sum(lax.population_count(reached), axis=0, dtype=jnp.uint32)
+            missing = fold_max(_over_words(flood.people & ~reached))
+            return jnp.minimum(missing, fold_max(cells ^ before)), cells
+
+        # Floods of one step and the next are about equally deep.
+        more, cells = repeat_if(number >= flood.trips - jnp.int32(3), check, (jnp.uint32(1), before))
+        return number + jnp.int32(1), levels, more, cells
+
+    some = fold_max(_over_words(flood.people))
+    trips, levels, _, _ = lax.while_loop(
+        lambda carry: carry[2] != jnp.uint32(0),
+        trip,
+        (jnp.int32(0), start, some, jnp.zeros(LANES, dtype=jnp.uint32)),
+    )
+    return flood._replace(levels=(levels[0], levels[1], levels[2]), trips=trips)
+
+
+_Trip = tuple[Array, tuple[Array, ...], Array, Array]
+
+
+def _over_words(board: Array) -> Array:
+    """Return the union over words: uint32[L]."""
+    while board.shape[0] > 1:
+        half = board.shape[0] // 2
+        board = board[:half] | board[half:]
+    return board[0]
+
+
+def _directions(ground: Any, size: RolloutSize, flood: Flood) -> tuple[Array, Array, Array]:
+    """Return the ways of all cells (see `Flood.ways`): the first neighbour that is one nearer."""
+    near = [jnp.zeros((size.fire.words, LANES), dtype=jnp.uint32)] * 4
+    for level in range(3):
+        here = _inside(size.fire, flood.levels[level])
+        nearer = _spread_to(ground, size.fire, flood.levels[(level - 1) % 3])
+        near = [old | (here & there) for old, there in zip(near, nearer, strict=True)]
+    north, south, east, west = near
+    some = north | south | east | west
+    low = ~north & (south | ~east)
+    high = ~north & ~south
+    margin = jnp.int32(size.fire.margin)
+    boards = [put_rows(board, plane, margin) for board, plane in zip(flood.ways, (some, low, high), strict=True)]
+    return boards[0], boards[1], boards[2]
 
 
 _State = tuple[Array, FireState, _People, _Scratch]
@@ -366,6 +558,9 @@ _State = tuple[Array, FireState, _People, _Scratch]
 def _step(ground: Any, size: RolloutSize, state: _State) -> _State:
     number, fire, people, scratch = state
     present = _any_lane(people.active)
+    if size.fire_aware:
+        people, flood = aim(ground, size, fire, present, people, scratch.flood)
+        scratch = scratch._replace(flood=flood)
     movers = _movers(ground, size, fire, present, people)
     moved, scratch = _moves(size, present, people, movers, scratch)
 
@@ -400,6 +595,7 @@ def _step(ground: Any, size: RolloutSize, state: _State) -> _State:
         cell=cell,
         way=way,
         active=people.active & ~resolved,
+        trapped=people.trapped,
         evacuated=people.evacuated | evacuated,
         entered_fire=people.entered_fire | (lost & before),
         resolution_step=_each(_any_lane(resolved), resolve, people.resolution_step),
@@ -417,12 +613,13 @@ def _episodes(ground: Any, size: RolloutSize, hi: Array, lo: Array) -> tuple[Fir
         cell=jnp.broadcast_to(ground.person[:, None], zero.shape),
         way=jnp.broadcast_to(ground.way[ground.person][:, None], zero.shape),
         active=jnp.broadcast_to(ground.people.astype(kind), (LANES,)),
+        trapped=nobody,
         evacuated=nobody,
         entered_fire=nobody,
         resolution_step=zero,
         cells_moved=zero,
     )
-    scratch = _Scratch(held_by=jnp.zeros((size.people, LANES), dtype=kind))
+    scratch = _Scratch(held_by=jnp.zeros((size.people, LANES), dtype=kind), flood=empty_flood(size.fire))
     start = (jnp.int32(1), start_fire(ground.fire, size.fire, hi, lo), people, scratch)
     _, fire, people, _ = lax.while_loop(
         lambda state: (state[0] <= ground.horizon) & (fold_max(state[2].active) != jnp.asarray(0, kind)),
@@ -477,7 +674,7 @@ _ROLLOUTS: Final = Kernel(_call)
 def _run(
     scenario: Scenario, seeds: ArrayLike, policy: str, whole_fire: bool, threads: int | None
 ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-    size = rollout_size(scenario, whole_fire=whole_fire)
+    size = rollout_size(scenario, policy, whole_fire=whole_fire)
     ground = rollout_ground(scenario, size, policy)
     seeds = np.asarray(seeds, dtype=np.uint64)
     tiles = size.fire.tiles
