@@ -93,7 +93,7 @@ def test_results_that_do_not_belong_together_are_refused(tmp_path):
 
 def test_a_pack_of_other_constants_is_refused():
     other = Pack.from_dict(PACK.to_dict() | {"constants_digest": "0" * 64})
-    with pytest.raises(ScoringInputError, match="is for scoring 1.0 with constants 0000"):
+    with pytest.raises(ScoringInputError, match=r"is for scoring 1\.0 with constants 0000"):
         score_results(opened("b"), other)
 
 
