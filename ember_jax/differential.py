@@ -179,12 +179,14 @@ def _map(workers: Executor | None, function: Any, *arguments: Sequence[Any]) -> 
 def _named(ref: RunRecord, policy: str, step: int, found: tuple[str, Any, Any], part: Any) -> Difference:
     """Turn the path of a difference into the person or cell it is about, and the field."""
     path, a, b = found
-    match = re.match(r"(?:state\.)?(\w+)\[(\d+)\](?:\.(\w+))?", path)
     place, field = "episode", path
-    if match:
-        owner = part.get("state", part) if path.startswith("state.") else part
-        entries = owner.get(match[1], [])
-        entry = entries[int(match[2])] if int(match[2]) < len(entries) else None
+    holder = re.match(r"(state\.|initial_state\.|)(\w+)(?:\[(\d+)\]|\.)(?:\.?([\w.-]+))?", path)
+    if holder and holder[2] == "actions":
+        place, field = holder[4], "action"
+    elif holder and holder[3]:
+        owner = part.get("state", part) if holder[1] == "state." else part
+        entries = owner.get(holder[2], [])
+        entry = entries[int(holder[3])] if int(holder[3]) < len(entries) else None
         if isinstance(entry, dict):
             place = entry.get("person_id") or entry.get("id") or place
         elif entry is not None:
