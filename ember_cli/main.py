@@ -37,6 +37,7 @@ app = typer.Typer(
 )
 app.command("world")(world.world)
 app.command("run")(run.run)
+app.command("references")(references.references)
 app.command("replay")(replay.replay)
 app.command("references")(references.references)
 app.command("metrics")(metrics.metrics)

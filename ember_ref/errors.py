@@ -39,6 +39,10 @@ class RecordError(DocumentError):
     """A run record or an action log that is not of its form."""
 
 
+class MemoryLimitError(EmberError):
+    """A computation that does not fit in memory; the message has the figures and what to do instead."""
+
+
 class SimulationError(EmberError):
     """An action set that the simulator refuses, a step after the end, or a seed that is none."""
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 from ember_ref.canonical import digest
 from ember_ref.fire import NEVER, FireWorld, fire_world
 from ember_ref.grid import Position
+from ember_ref.memory import require_memory
 from ember_ref.scenario import Scenario
 
 HAZARD_RADIUS: Final = 2
@@ -154,7 +155,16 @@ class EarliestTable:
     """L, kept whole: `L(x, t)` for any cell and snapshot."""
 
     def __init__(self, scenario: Scenario, world: FireWorld) -> None:
-        """Run the induction and keep every layer."""
+        """Run the induction and keep every layer.
+
+        Raises:
+            MemoryLimitError: before anything is computed, when the layers do not fit in memory.
+        """
+        require_memory(
+            4 * (world.max_steps + 1) * world.height * world.width,
+            what=f"L of {scenario.id} ({world.height} x {world.width} cells, {world.max_steps} steps), kept whole,",
+            instead="take `references`, which keeps no table, or a shorter horizon",
+        )
         self._width = world.width
         self._layers = [array("I", layer.earliest) for layer in layers(scenario, world)][::-1]
 

@@ -24,7 +24,8 @@ DATA = {
     "ember_ref.policies": {"POLICY_NAMES", "SCRUB_PREFIX"},
     "ember_ref.record": {"ActionLog", "RunRecord", "header_of"},
     "ember_ref.simulator": {"Casualty", "CasualtyCause", "Evacuation", "State", "StepRecord", "TerminationReason"},
-    "ember_ref.references": {"Person", "References", "HAZARD_RADIUS"},
+    "ember_ref.references": {"PersonReference", "References", "HAZARD_RADIUS", "TABLES"},
+    "ember_ref.memory": None,
 }
 
 
