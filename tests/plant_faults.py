@@ -21,8 +21,13 @@ ORACLE = [
     "not jax and not vectors",
 ]
 STEPS = "tests/ember_jax/test_rollout.py::test_single_steps_have_the_oracles_states_observations_and_positions"
-TWIN = ["tests/contract", f"{STEPS}[True]", "-k", "not ref"]
-KERNEL = ["tests/ember_jax/test_fire_kernel.py", "tests/differential", "-k", "worlds or fire"]
+TWIN = [
+    *(f"tests/contract/test_{name}.py" for name in ("rules", "policies", "common_random_numbers")),
+    f"{STEPS}[True]",
+    "-k",
+    "not ref",
+]
+KERNEL = ["tests/differential/test_vectors.py", "-k", "fast"]
 # Name, file, the text as it is, the text with the fault, and where to look for the test that catches it.
 FAULTS = [
     ("candidates in column order, oracle", "ember_ref/fire.py", "return sorted(around)",
@@ -76,10 +81,10 @@ FAULTS = [
      "[~jnp.any(people.active), step > world.max_steps],", TWIN),
     ("horizon of the fire off by one, twin", "ember_jax/fire.py",
      "last = world.max_steps // world.spread_interval", "last = (world.max_steps - 1) // world.spread_interval",
-     ["tests/differential", "-k", "plain"]),
+     ["tests/differential/test_vectors.py", "-k", "plain"]),
     ("padding taken as floor, twin", "ember_jax/world.py",
      "floor[: grid.height, : grid.width] = True", "floor[: grid.height + 1, : grid.width] = True",
-     ["tests/differential", "-k", "plain"]),
+     ["tests/differential/test_vectors.py", "-k", "plain"]),
     ("the first column's mask gone, fast fires", "ember_jax/fire_kernel.py",
      "has_west=pack(", "has_west=~pack(", KERNEL),
 ]  # fmt: skip
