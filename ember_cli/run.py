@@ -1,6 +1,6 @@
 """`ember run`: a policy's episodes, with their digests."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -46,6 +46,7 @@ def run(
     if log is None:
         make_policy(policy, policy_seed)  # refuses an unknown name or seed before anything runs
     loaded = [(name, scenario_of(name)) for name in scenario]
+    play = _player(policy, policy_seed, log, [item for _, item in loaded], backend)
     if log is not None:
         for _, item in loaded:
             for seed in seeds_for(seeds, item):
@@ -57,7 +58,7 @@ def run(
         chosen = seeds_for(seeds, item)
         for start in range(0, chosen.count, BATCH):
             batch = chosen.part(start, start + BATCH)
-            for record in records(item, batch, policy, policy_seed, log, backend):
+            for record in play(item, batch):
                 if out is not None:
                     write_canonical(out / f"{item.id}-{record.header.seed}-{policy}.json", record.to_dict())
                 report.add({"scenario": name, "policy": policy, **summary(record)})
@@ -80,21 +81,20 @@ def summary(record: RunRecord) -> dict[str, int | str | None]:
     }
 
 
-def records(
-    scenario: Scenario,
-    seeds: list[int],
-    policy: str,
-    policy_seed: int,
-    log: ActionLog | None,
-    backend: Backend,
-) -> Iterator[RunRecord]:
-    """Return the run records of some seeds from a backend, in order."""
+def _player(
+    policy: str, policy_seed: int, log: ActionLog | None, scenarios: Sequence[Scenario], backend: Backend
+) -> Callable[[Scenario, list[int]], Iterator[RunRecord]]:
+    """Return what runs the policy of a call on a backend: (scenario, seeds) -> records in order."""
     if backend is Backend.REF:
         player: Policy = make_policy(policy, policy_seed) if log is None else Scripted(log)
-        return (run_episode(scenario, seed, player) for seed in seeds)
+        return lambda scenario, seeds: (run_episode(scenario, seed, player) for seed in seeds)
     import numpy as np
 
-    from ember_jax.rollout import records as compiled
+    from ember_jax.rollout import records
+    from ember_jax.world import shared_size
 
     enable_compilation_cache()
-    return compiled(scenario, np.array(seeds, dtype=np.uint64), policy, policy_seed=policy_seed, log=log)
+    size = shared_size(scenarios)
+    return lambda scenario, seeds: records(
+        scenario, np.array(seeds, dtype=np.uint64), policy, policy_seed=policy_seed, log=log, size=size
+    )

@@ -42,10 +42,11 @@ def verify(
     scenarios = target_of(target)
     chosen = [(scenario, list(seeds_for(seeds, scenario))) for scenario in scenarios]
     from ember_jax.differential import ALL_POLICIES, compare
+    from ember_jax.world import shared_size
 
     enable_compilation_cache()
     report = Report(as_json=as_json, title="Verification")
-    failed = False
+    failed, size = False, shared_size(scenarios)
     processes = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(os.cpu_count(), mp_context=processes) as workers:
         for scenario, values in chosen:
@@ -56,6 +57,7 @@ def verify(
                 policy or ALL_POLICIES,
                 policy_seed=policy_seed,
                 random_actions=random_actions,
+                size=size,
                 workers=workers,
             ):
                 episodes += 1

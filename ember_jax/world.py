@@ -4,6 +4,7 @@ People and exits lie in ID order, so an index comparison is an ID comparison. Ar
 sizes, so that many scenarios share one compilation; padding is never open floor, a person or an exit.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -18,6 +19,8 @@ from ember_ref.record import RunRecord, header_of
 from ember_ref.scenario import EnterFire, FireModel, Scenario
 from ember_ref.simulator import Casualty, CasualtyCause, Evacuation, State, StepRecord, TerminationReason
 
+_SHARED_CELLS: Final = 64 * 64
+_SHARED_PEOPLE: Final = 64
 _SIDES: Final = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 
@@ -88,6 +91,12 @@ def padded_size(*scenarios: Scenario) -> WorldSize:
         people=max(4, _power_of_two(max(len(scenario.people) for scenario in scenarios))),
         exits=_power_of_two(max(len(scenario.exits) for scenario in scenarios)),
     )
+
+
+def shared_size(scenarios: Sequence[Scenario]) -> WorldSize | None:
+    """Return one size for several scenarios, so that they compile once; `None` when that would waste too much."""
+    size = padded_size(*scenarios)
+    return size if size.rows * size.cols <= _SHARED_CELLS and size.people <= _SHARED_PEOPLE else None
 
 
 def world_from_scenario(scenario: Scenario, *, size: WorldSize | None = None) -> World:
