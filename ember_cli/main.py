@@ -21,6 +21,7 @@ from ember_cli import (
     run,
     score,
     statistics,
+    survivability,
     sweep,
     verify,
     world,
@@ -43,6 +44,7 @@ app.command("references")(references.references)
 app.command("metrics")(metrics.metrics)
 app.command("verify")(verify.verify)
 app.command("sweep")(sweep.sweep)
+app.command("survivability")(survivability.survivability)
 app.command("merge")(merge.merge)
 app.command("import")(import_.import_)
 app.command("statistics")(statistics.statistics)
