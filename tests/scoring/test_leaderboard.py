@@ -49,7 +49,8 @@ def test_each_criterion_decides_only_when_those_before_tie():
         worst_scenario=Fraction(2),
     )
     places = [dataclasses.replace(base, **changes) for changes in ORDER]
-    assert sorted(places[::-1], key=lambda place: place.key) == places
+    backwards = places[::-1]
+    assert sorted(backwards, key=lambda place: place.key) == places
 
 
 def test_what_cannot_stand_in_one_leaderboard_is_refused():
