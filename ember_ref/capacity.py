@@ -78,7 +78,8 @@ def capacity_bounds(
     exit_bound = list_schedule(
         soonest.values(), lambda step: sum(world.at(cell) > step - 1 for cell in exits), world.max_steps
     )
-    arrivals = {person: _arrivals(scenario, world, earliest, position) for person, position in start.items()}
+    escapes = _Escapes(scenario, world, earliest)
+    arrivals = {person: escapes.arrivals(position) for person, position in start.items()}
     time_bound = exit_bound
     for groups in cut_groups(scenario):
         bound, rest = 0, set(start)
@@ -128,30 +129,41 @@ def _group_bound(
     return max(placed + remaining, sum(soonest[person] for person in members))
 
 
-def _arrivals(
-    scenario: Scenario, world: FireWorld, earliest: EarliestTable, start: Position
-) -> dict[Position, tuple[int, int]]:
-    """Return, for every cell on some escape, the first step there and the fewest steps left from there.
+class _Escapes:
+    """The states with an escape, step by step, shared by everyone who starts in the same fire."""
 
-    Only states with an escape are followed: no escape leads through a state without one.
-    """
-    exits = {exit.position for exit in scenario.exits}
-    arrivals: dict[Position, tuple[int, int]] = {}
-    front, step = {start}, 0
-    while front:
-        for cell in front:
-            first, rest = arrivals.get(cell, (step, NEVER))
-            arrivals[cell] = first, min(rest, earliest.at(cell, step) - step)
-        step += 1
-        if step > world.max_steps:
-            break
-        front = {
-            y
-            for x in front
-            for y in (x, *scenario.grid.neighbours(x))
-            if y not in exits and world.at(y) > step and earliest.at(y, step) != NEVER
-        }
-    return arrivals
+    def __init__(self, scenario: Scenario, world: FireWorld, earliest: EarliestTable) -> None:
+        self._cells = [cell for cell in scenario.grid.positions() if scenario.grid.is_open(cell)]
+        self._reach = {cell: (cell, *scenario.grid.neighbours(cell)) for cell in self._cells}
+        self._earliest = earliest
+        self._horizon = world.max_steps
+        self._alive: list[dict[Position, int]] = []
+
+    def arrivals(self, start: Position) -> dict[Position, tuple[int, int]]:
+        """Return, for every cell on some escape, the first step there and the fewest steps left from there.
+
+        Only states with an escape are followed: no escape leads through a state without one.
+        """
+        arrivals: dict[Position, tuple[int, int]] = {}
+        front = {start}
+        for step in range(self._horizon + 1):
+            left = self._steps_left(step)
+            front &= left.keys()
+            if not front:
+                break
+            for cell in front:
+                first, rest = arrivals.get(cell, (step, NEVER))
+                arrivals[cell] = first, min(rest, left[cell])
+            front = {y for x in front for y in self._reach[x]}
+        return arrivals
+
+    def _steps_left(self, step: int) -> dict[Position, int]:
+        """Return `L(x, step) - step` of every cell where it is finite."""
+        while len(self._alive) <= step:
+            t = len(self._alive)
+            soonest = ((cell, self._earliest.at(cell, t)) for cell in self._cells)
+            self._alive.append({cell: value - t for cell, value in soonest if value != NEVER})
+        return self._alive[step]
 
 
 def _components(scenario: Scenario, cells: set[Position]) -> list[set[Position]]:
