@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
+from ember_ref.errors import MetricsInputError
 from ember_ref.grid import Position
 from ember_ref.movement import CONGESTION_BLOCKS, Movement, MoveOutcome
 from ember_ref.observation import PersonStatus
@@ -178,13 +179,13 @@ def episode_metrics(scenario: Scenario, record: RunRecord) -> Metrics:
     """Compute the metrics of an episode, after authenticating its record.
 
     Raises:
-        MetricsInputError: when any of the three stages refuses the record.
+        MetricsInputError: when any of the three stages refuses the record, or an invariant is broken.
     """
     authenticate(scenario, record)
     decisions = _decisions(record)
     distances = _fire_distances(scenario, record)
     people = _people(scenario, record, decisions, distances)
-    return Metrics(
+    metrics = Metrics(
         metrics_version=METRICS_VERSION,
         scenario_id=scenario.id,
         scenario_hash=scenario.content_hash,
@@ -198,6 +199,36 @@ def episode_metrics(scenario: Scenario, record: RunRecord) -> Metrics:
         replanning=_replanning(decisions),
         people=people,
     )
+    check_invariants(metrics)
+    return metrics
+
+
+def check_invariants(metrics: Metrics) -> None:
+    """Require the invariants of sections 4, 6, 7 and 10: a guard on the computation itself, after authentication.
+
+    Raises:
+        MetricsInputError: names the first that is broken.
+    """
+    safety, movement, replanning = metrics.safety, metrics.movement, metrics.replanning
+    followed = replanning.moved_after_block + replanning.blocked_after_block + replanning.stayed_after_block
+    held = {
+        "evacuated + casualties + stranded = population": safety.evacuated + safety.casualties + safety.stranded
+        == safety.population,
+        "terminal_trapped_count <= stranded": safety.terminal_trapped_count <= safety.stranded,
+        "successful_moves + blocked_moves = movement_attempts": movement.successful_moves + movement.blocked_moves
+        == movement.movement_attempts,
+        "blocked_events = blocked_moves": replanning.blocked_events == movement.blocked_moves,
+        "moved + blocked + stayed after a block = blocks with a next decision": followed
+        == replanning.blocks_with_next_decision,
+        "1 <= static_exit_distance <= cells_moved of every evacuee": all(
+            1 <= (person.static_exit_distance or 0) <= person.cells_moved
+            for person in metrics.people
+            if person.exit_id is not None
+        ),
+    }
+    for invariant, holds in held.items():
+        if not holds:
+            raise MetricsInputError(f"invariant broken: {invariant}")
 
 
 def ratio(numerator: Fraction | int, denominator: int) -> Ratio:
@@ -334,6 +365,7 @@ def _replanning(decisions: Mapping[str, Sequence[Movement]]) -> Replanning:
     followed = [(decision, following) for decision, following in pairs if following is not None]
     moved = sum(following.outcome is MoveOutcome.MOVED for _, following in followed)
     again = sum(_is_blocked(following) for _, following in followed)
+    stayed = sum(following.outcome is MoveOutcome.STAYED for _, following in followed)
     changed = sum(following.action is not decision.action for decision, following in followed)
     return Replanning(
         blocked_events=len(pairs),
@@ -341,7 +373,7 @@ def _replanning(decisions: Mapping[str, Sequence[Movement]]) -> Replanning:
         blocks_without_next_decision=len(pairs) - len(followed),
         moved_after_block=moved,
         blocked_after_block=again,
-        stayed_after_block=len(followed) - moved - again,
+        stayed_after_block=stayed,
         action_changed_after_block=changed,
         max_consecutive_blocks=max((_longest_block(history) for history in decisions.values()), default=0),
         recovery_proxy_rate=ratio(moved, len(followed)),
