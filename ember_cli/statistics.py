@@ -12,6 +12,7 @@ import typer
 from ember_cli.console import Json, Report, suite_or_pack_of
 from ember_cli.progress import Progress
 from ember_ref.canonical import write_bytes
+from scoring.bootstrap import LEAST_RESAMPLES, MOST_RESAMPLES, RESAMPLES
 
 _ARROWS = {"higher_is_better": "↑", "lower_is_better": "↓", "none": ""}
 
@@ -27,16 +28,18 @@ def statistics(
     result: Annotated[Path, typer.Argument(help="An evaluation result.")],
     suite: Annotated[str, typer.Option("--suite", help="The suite or pack that it is of.")],
     against: Annotated[Path | None, typer.Option("--against", help="A second result: deltas, A - B.")] = None,
-    resamples: Annotated[int, typer.Option("--resamples", help="Resamples of each interval.")] = 2000,
+    resamples: Annotated[
+        int,
+        typer.Option("--resamples", min=LEAST_RESAMPLES, max=MOST_RESAMPLES, help="Resamples of each interval."),
+    ] = RESAMPLES,
     by: Annotated[By | None, typer.Option("--by", help="A table for every scenario or family as well.")] = None,
     csv_file: Annotated[Path | None, typer.Option("--csv", help="Write every row for a spreadsheet.")] = None,
     as_json: Json = False,
 ) -> None:
     """Authenticate results from scratch and summarise every metric."""
     from scoring.evaluation import open_result
-    from scoring.statistics import aggregate_statistics, check_resamples, paired_statistics
+    from scoring.statistics import aggregate_statistics, paired_statistics
 
-    check_resamples(resamples)
     target, first = suite_or_pack_of(suite), open_result(result)
     with Progress("episodes") as progress:
         if against is None:
