@@ -72,6 +72,25 @@ def test_the_resampling_distribution_is_that_of_full_enumeration(n):
         assert abs(found[total] / rounds - share) <= spread
 
 
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_the_interval_of_every_resample_once_is_that_of_the_exact_distribution(n, monkeypatch):
+    # The words of every index tuple once, each in a random place of its residue class, rejected words in between.
+    dice = random.Random(n)
+    limit = 2**64 - 2**64 % n
+    words = []
+    for index in itertools.chain.from_iterable(itertools.product(range(n), repeat=n)):
+        if limit < 2**64 and dice.random() < 0.3:
+            words.append(dice.randrange(limit, 2**64))
+        words.append(dice.randrange(limit // n) * n + index)
+    stream = iter(words)
+    monkeypatch.setattr(BootstrapStream, "words", lambda _self, count: list(itertools.islice(stream, count)))
+    values = [Fraction(dice.randrange(-99, 99), dice.randrange(1, 20)) for _ in range(n)]
+    exact = sorted(sum(chosen) / n for chosen in itertools.product(values, repeat=n))
+    bounds = tuple(quantile(exact, Fraction(p)) for p in ("1/40", "39/40"))
+    assert mean_interval(values, SEED, n**n) == bounds
+    assert next(stream, None) is None
+
+
 def test_quantiles_and_medians_agree_with_python_and_numpy():
     dice = random.Random(2)
     for n in (1, 2, 5, 8, 33):

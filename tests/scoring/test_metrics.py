@@ -20,7 +20,7 @@ from ember_ref.record import RunRecord
 from ember_ref.scenario import scenario_from_text
 from ember_ref.simulator import Simulator
 from ember_ref.suite import load_pack
-from scoring.metrics import episode_metrics
+from scoring.metrics import check_invariants, episode_metrics
 from scoring.validation import REPLAY_FAILURE
 
 SCORE = pathlib.Path(__file__).parents[1] / "vectors" / "score"
@@ -135,11 +135,39 @@ def test_what_only_a_replay_can_refuse_keeps_its_cause():
     assert isinstance(caught.value.__cause__, ReplayMismatchError)
 
 
-def damaged(document, dice):
-    """Return a copy of a record with one thing wrong."""
+@pytest.mark.parametrize(
+    ("group", "field", "message"),
+    [
+        ("safety", "evacuated", "evacuated \\+ casualties \\+ stranded = population"),
+        ("safety", "terminal_trapped_count", "terminal_trapped_count <= stranded"),
+        ("movement", "successful_moves", "successful_moves \\+ blocked_moves = movement_attempts"),
+        ("replanning", "blocked_events", "blocked_events = blocked_moves"),
+        ("replanning", "stayed_after_block", "moved \\+ blocked \\+ stayed after a block"),
+    ],
+)
+def test_a_broken_invariant_is_never_handed_out(group, field, message):
+    found = measured(["P.", "E.", "P."])
+    check_invariants(found)
+    part = getattr(found, group)
+    wrong = dataclasses.replace(found, **{group: dataclasses.replace(part, **{field: getattr(part, field) + 1})})
+    with pytest.raises(MetricsInputError, match=f"invariant broken: {message}"):
+        check_invariants(wrong)
+
+
+def test_an_evacuee_cannot_have_walked_less_than_the_way():
+    found = measured(["P..E"])
+    shorter = (dataclasses.replace(found.people[0], cells_moved=2),)
+    with pytest.raises(MetricsInputError, match="static_exit_distance <= cells_moved"):
+        check_invariants(dataclasses.replace(found, people=shorter))
+
+
+def damaged(document, other, dice):
+    """Return a copy of a record with one thing wrong; `other` is a record to splice from."""
     document = copy.deepcopy(document)
     steps = document["steps"]
-    kind = dice.choice(["drop", "swap", "double", "field", "field", "field", "type", "event", "seed"])
+    kind = dice.choice(
+        ["drop", "swap", "double", "splice", "field", "field", "head", "start", "type", "event", "seed"]
+    )
     place = dice.randrange(len(steps))
     if kind == "drop":
         del steps[place]
@@ -148,12 +176,16 @@ def damaged(document, dice):
         steps[place], steps[other] = steps[other], steps[place]
     elif kind == "double":
         steps.insert(place, copy.deepcopy(steps[place]))
+    elif kind == "splice":
+        document["steps"] = steps[:place] + copy.deepcopy(other["steps"][place:])
+        document["final_state"] = copy.deepcopy(other["final_state"])
     elif kind == "seed":
         document["header"]["seed"] += 1
     elif kind == "event":
         steps[place]["casualties"].append({"person_id": "P1", "cause": "fire_spread"})
     else:
-        owner, key = dice.choice(leaves(document))
+        part = {"head": document["header"], "start": document["initial_state"]}.get(kind, document)
+        owner, key = dice.choice(leaves(part))
         value = owner[key]
         owner[key] = 1.5 if kind == "type" else changed(value, dice)
     return document
@@ -191,8 +223,8 @@ def refuse_damaged(count):
     documents = [run_episode(scenario, 3, RandomActions(number)).to_dict() for number in range(10)]
     while stages.total() < count:
         original = dice.choice(documents)
-        document = damaged(original, dice)
-        if document == original:
+        document = damaged(original, dice.choice(documents), dice)
+        if document in documents:
             continue
         try:
             episode_metrics(scenario, RunRecord.from_dict(document))
@@ -212,7 +244,9 @@ def test_damaged_records_are_refused_at_every_stage():
 
 @pytest.mark.slow
 def test_five_thousand_damaged_records():
-    assert refuse_damaged(5000).total() == 5000
+    stages = refuse_damaged(5000)
+    print(dict(stages))
+    assert stages.total() == 5000
 
 
 def accept_honest(count):

@@ -4,18 +4,24 @@ import decimal
 import json
 import os
 import pathlib
+import random
 import shutil
 import statistics as python_statistics
 import subprocess
 import sys
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from ember_ref.canonical import canonical_bytes
+from ember_ref.episode import run_episode
 from ember_ref.errors import EvaluationError, StatisticsInputError
-from ember_ref.suite import load_pack
+from ember_ref.policies import make_policy
+from ember_ref.scenario import scenario_from_text
+from ember_ref.suite import Suite, SuiteEntry, SuiteFolder, load_pack, schedule
 from scoring.evaluation import open_result
+from scoring.metrics import episode_metrics
 from scoring.statistics import DEFINITIONS, aggregate_statistics, paired_statistics, statistics_of
 
 SCORE = pathlib.Path(__file__).parents[1] / "vectors" / "score"
@@ -88,6 +94,80 @@ def test_statistics_of_few_values():
     assert set(one["quantiles"].values()) == {1 / 3}
     values = [Fraction(v) for v in (1, 2, 3, 4)]
     assert statistics_of(values)["variance"] == float(Fraction(5, 3)) == python_statistics.variance([1, 2, 3, 4])
+
+
+def test_mean_variance_and_median_agree_with_python_and_numpy_on_random_rationals():
+    dice = random.Random(7)
+    for n in (2, 3, 8, 51):
+        values = [Fraction(dice.randrange(-9999, 9999), dice.randrange(1, 999)) for _ in range(n)]
+        found, floats = statistics_of(values), np.array([float(value) for value in values])
+        assert found["variance"] == float(python_statistics.variance(values))
+        assert found["median"] == float(python_statistics.median(values))
+        assert found["mean"] == float(python_statistics.mean(values))
+        assert found["std"] == float(found["variance"]) ** 0.5
+        assert found["variance"] == pytest.approx(np.var(floats, ddof=1), rel=1e-9)
+        assert found["median"] == pytest.approx(np.median(floats), rel=1e-12)
+        for name, level in (("p25", 0.25), ("p75", 0.75), ("p90", 0.9), ("p95", 0.95)):
+            assert found["quantiles"][name] == pytest.approx(np.quantile(floats, level), rel=1e-9)
+
+
+def simulated(folder, policy, left_out=()):
+    """Return the target and the result of real episodes: one scenario, five seeds, some of them missing."""
+    scenario = scenario_from_text(["P...E", "*...#"], id="one", max_steps=30, enter_fire="blocked")
+    entry = SuiteEntry(
+        scenario_id="one", scenario_hash=scenario.content_hash, primary_family="custom", families=("custom", "maze")
+    )
+    suite = Suite(suite_id="real", entries=(entry,))
+    manifest = schedule(suite, {"one": range(5)})
+    episodes = []
+    for scheduled in manifest.episodes:
+        if scheduled.index not in left_out:
+            record = run_episode(scenario, scheduled.seed, make_policy(policy))
+            metrics = episode_metrics(scenario, record).to_dict()
+            episodes.append({**scheduled.to_dict(), "record": record.to_dict(), "metrics": metrics})
+    document = {
+        "evaluation_version": "1.0",
+        "model_id": policy,
+        "manifest": manifest.to_dict(),
+        "episodes": episodes,
+    }
+    path = folder / f"{policy}.json"
+    path.write_bytes(canonical_bytes(document) + b"\n")
+    return SuiteFolder(suite=suite, scenarios={"one": scenario}), open_result(path)
+
+
+def test_section_6_on_real_episodes(tmp_path):
+    target, still = simulated(tmp_path, "always-stay-v1", left_out=(1, 3))
+    found = aggregate_statistics(still, target, workers=1)
+    assert (found["scheduled_episodes"], found["observed_episodes"]) == (5, 3)
+    assert [(key["index"], key["seed"]) for key in found["missing_episodes"]] == [(1, 1), (3, 3)]
+    assert [group["name"] for group in found["families"]] == ["maze", "custom"]  # both hold every episode
+    for group in (found["overall"], *found["scenarios"], *found["families"]):
+        assert group["missing_indices"] == [1, 3]
+        counts = group["robustness"]
+        assert (counts["observed"], counts["missing"]) == (3, 2)
+        assert counts["with_casualties"] + counts["with_stranded"] == counts["zero_evacuation"] == 3
+        rows = {row["metric"]: row for row in group["metrics"]}
+        # A missing episode is no failure: the rates are those of the three that were seen.
+        assert (rows["evacuated_rate"]["statistics"]["n"], rows["evacuated_rate"]["statistics"]["max"]) == (3, 0.0)
+        for name in ("blocked_rate", "congestion_block_rate", "aggregate_path_efficiency", "max_exit_share"):
+            assert (rows[name]["undefined"], rows[name]["statistics"]["n"]) == (3, 0)
+            assert rows[name]["statistics"]["mean"] is None
+            assert rows[name]["mean_ci"] is None
+
+
+def test_section_7_on_real_episodes(tmp_path):
+    target, still = simulated(tmp_path, "always-stay-v1", left_out=(1,))
+    _, walking = simulated(tmp_path, "static-shortest-path-v1", left_out=(3, 4))
+    found = paired_statistics(still, walking, target, workers=1)
+    assert (found["paired_count"], found["overall"]["paired_indices"]) == (2, [0, 2])
+    assert [key["index"] for key in found["missing_from_a"]] == [1]
+    assert [key["index"] for key in found["missing_from_b"]] == [3, 4]
+    rows = {row["metric"]: row for row in found["overall"]["metrics"]}
+    assert rows["evacuated_rate"]["deltas"] == [[0, -1.0], [2, -1.0]]
+    assert (rows["evacuated_rate"]["b_better"], rows["casualty_rate"]["b_better"]) == (2, 2)
+    assert rows["blocked_rate"]["undefined"] == 2  # undefined for the one who stays
+    assert (rows["exits_used"]["a_better"], rows["exits_used"]["ties"]) == (None, None)
 
 
 def test_the_definitions_are_those_of_the_document_in_order():
