@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ember_cli.console import Json, Report, UsageError, note, suite_or_pack_of
+from ember_cli.console import Backend, Json, Report, UsageError, UseBackend, note, suite_or_pack_of
 from ember_cli.progress import Progress
 from ember_ref.agent import FailureKind
 from ember_ref.canonical import write_bytes, write_canonical
 from ember_ref.suite import Pack, SuiteFolder
 
 if TYPE_CHECKING:
+    from scoring.evidence import ReferenceProvider
     from scoring.report import ScoreReport
 
 _BAR: int = 40
@@ -34,8 +35,12 @@ def score(
     markdown: Annotated[Path | None, typer.Option("--markdown", help="Write the report for a paper.")] = None,
     csv_file: Annotated[Path | None, typer.Option("--csv", help="Write a row for every episode and trial.")] = None,
     as_json: Json = False,
+    backend: UseBackend = Backend.REF,
 ) -> None:
-    """Authenticate results from scratch and score them."""
+    """Authenticate results from scratch and score them.
+
+    References come from the oracle by default: a first compilation takes longer than scoring a pack of 30 episodes.
+    """
     from scoring.assessment import score_results
     from scoring.display import explanation_lines, summary_lines
     from scoring.display import markdown as markdown_text
@@ -45,7 +50,7 @@ def score(
     opened = [open_result(path) for path in results]
     declared = _declared(results, failures)
     with Progress("episodes") as progress:
-        report = score_results(opened, target, declared, progress=progress)
+        report = score_results(opened, target, declared, provider=_provider(backend, target), progress=progress)
     story = [] if explain is None else explanation_lines(report, explain)
     if out is not None:
         write_canonical(out, report.to_dict())
@@ -61,6 +66,15 @@ def score(
     print("\n".join(story or summary_lines(report)))
     if not story:
         _bars(report)
+
+
+def _provider(backend: Backend, target: SuiteFolder | Pack) -> "ReferenceProvider | None":
+    if backend is Backend.REF:
+        return None
+    from ember_cli.compiled_references import CompiledReferences
+    from ember_jax.world import padded_size
+
+    return CompiledReferences(padded_size(*target.scenarios.values()))
 
 
 def pack_or_suite(pack: Path | None, suite: str | None) -> SuiteFolder | Pack:

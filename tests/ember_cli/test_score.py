@@ -24,6 +24,12 @@ def test_score_writes_the_report_and_tells_an_episode(ember, tmp_path):
     assert whole.out.encode() == out.read_bytes()
 
 
+@pytest.mark.slow
+def test_the_compiled_references_make_the_same_report(ember):
+    made = ember("score", B, "--pack", PACK, "--failures", FAILURES, "--backend", "jax", "--json")
+    assert made.out.encode() == (VECTORS / "expected-report-b.json").read_bytes()
+
+
 def test_a_bare_suite_is_said_to_be_unofficial(ember, tmp_path):
     pack = json.loads(PACK.read_text())
     for scenario in pack["scenarios"]:
