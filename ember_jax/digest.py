@@ -102,7 +102,7 @@ def pad(message: bytes) -> list[int]:
 
 def _padded_word(words: Array, index: Array, length: Array) -> Array:
     """Return the padded message's words `index` (they lie on the first axis), the length in bits left out."""
-    index = index.reshape(-1, *(1,) * (words.ndim - 1))
+    index, length = index.reshape(-1, *(1,) * (words.ndim - 1)), length[None]
     start = index * jnp.uint32(4)
     inside = jnp.where(length > start, length - start, jnp.uint32(0))  # bytes of the message in and after the word
     shift = jnp.uint32(8) * jnp.minimum(inside, jnp.uint32(3))

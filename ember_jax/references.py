@@ -81,24 +81,27 @@ def layer_before(world: World, fire: Hazard, step: Array, after: Layer) -> Layer
         after: the layer at `step + 1`.
     """
     now = step.astype(jnp.uint32)
-    not_burning = fire.ignition_step > now
-    exits = world.exit_cells & not_burning
-    alive = world.floor & ~jnp.asarray(world.exit_cells) & not_burning
+    exits, alive = _open_exits(world, fire.ignition_step, now), _alive(world, fire.ignition_step, now)
+    moves = functools.reduce(jnp.minimum, _around(jnp.where(exits, jnp.uint32(0), after.moves)))
+    danger = functools.reduce(jnp.minimum, _around(jnp.where(exits, jnp.uint32(0), after.danger)))
+    here = (fire.danger_from <= now).astype(jnp.uint32)
+    best_moves = jnp.minimum(after.moves, _plus(moves, jnp.uint32(1)))
+    best_danger = _plus(jnp.minimum(after.danger, danger), here)
+    return Layer(
+        earliest=earliest_before(world, fire.ignition_step, step, after.earliest),
+        moves=jnp.where(alive, best_moves, jnp.uint32(NEVER)),
+        danger=jnp.where(alive, best_danger, jnp.uint32(NEVER)),
+    )
+
+
+def earliest_before(world: World, ignition_step: Array, step: Array, after: Array) -> Array:
+    """Return L at `step`, uint32[R, C], from L at `step + 1` (see `layer_before`)."""
+    now = step.astype(jnp.uint32)
     # What a move to a cell leads to: at an exit the end; elsewhere the state there, which has a value only
     # where the cell outlives the step.
-    entered = Layer(
-        earliest=jnp.where(exits, now + jnp.uint32(1), after.earliest),
-        moves=jnp.where(exits, jnp.uint32(0), after.moves),
-        danger=jnp.where(exits, jnp.uint32(0), after.danger),
-    )
-    moved = Layer(*(functools.reduce(jnp.minimum, _around(table)) for table in entered))
-    danger = (fire.danger_from <= now).astype(jnp.uint32)
-    best = Layer(
-        earliest=jnp.minimum(after.earliest, moved.earliest),
-        moves=jnp.minimum(after.moves, _plus(moved.moves, jnp.uint32(1))),
-        danger=_plus(jnp.minimum(after.danger, moved.danger), danger),
-    )
-    return Layer(*(jnp.where(alive, table, jnp.uint32(NEVER)) for table in best))
+    entered = jnp.where(_open_exits(world, ignition_step, now), now + jnp.uint32(1), after)
+    best = functools.reduce(jnp.minimum, _around(entered), after)
+    return jnp.where(_alive(world, ignition_step, now), best, jnp.uint32(NEVER))
 
 
 def block_before(world: World, fire: Hazard, top: Array, after: Layer, *, length: int) -> tuple[Layer, Layer]:
@@ -286,6 +289,14 @@ def _table_header(scenario: Scenario, name: str, seed: int) -> bytes:
         + seed.to_bytes(8, "big")
         + b"".join(size.to_bytes(4, "big") for size in sizes)
     )
+
+
+def _open_exits(world: World, ignition_step: Array, now: Array) -> Array:
+    return jnp.asarray(world.exit_cells) & (ignition_step > now)
+
+
+def _alive(world: World, ignition_step: Array, now: Array) -> Array:
+    return jnp.asarray(world.floor) & ~jnp.asarray(world.exit_cells) & (ignition_step > now)
 
 
 def _around(cells: Array) -> list[Array]:

@@ -213,7 +213,7 @@ def rollouts(
     """
     size = padded_size(scenario) if size is None else size
     world = world_from_scenario(scenario, size=size)
-    compiled, plan = _prepared(world, scenario, policy, policy_seed, log)
+    compiled, plan = prepared(world, scenario, policy, policy_seed, log)
     seeds = np.asarray(seeds, dtype=np.uint64)
     tile = batch_tile(size, len(seeds)) if tile is None else tile
     people = len(scenario.people)
@@ -248,7 +248,7 @@ def records(
     """Run a policy under each of many seeds, and yield the run records in order (see `rollouts`)."""
     size = padded_size(scenario) if size is None else size
     world = world_from_scenario(scenario, size=size)
-    compiled, plan = _prepared(world, scenario, policy, policy_seed, log)
+    compiled, plan = prepared(world, scenario, policy, policy_seed, log)
     seeds = np.asarray(seeds, dtype=np.uint64)
     tile = min(16, batch_tile(size, len(seeds))) if tile is None else tile
     for at, batch in tiles(seeds, tile):
@@ -274,9 +274,10 @@ def records(
             )
 
 
-def _prepared(
+def prepared(
     world: World, scenario: Scenario, policy: str, policy_seed: int, log: ActionLog | None
 ) -> tuple[Policy, Plan]:
+    """Return a policy by its name, or the action log given, with what it prepares from the map."""
     if log is not None:
         return SCRIPTED_POLICY, _script(scenario, log, world.size.people)
     compiled = make_policy(policy)
