@@ -7,7 +7,7 @@ the second has not.
 """
 
 import functools
-from typing import Any, Final
+from typing import Final
 
 import jax
 import jax.numpy as jnp
