@@ -26,7 +26,7 @@ from ember_cli.console import (
     seeds_for,
     target_of,
 )
-from ember_cli.sweep_folder import Part, SweepFolder, write_run
+from ember_cli.sweep_folder import EVIDENCE_COLUMNS, Part, SweepFolder, write_run
 from ember_ref.episode import run_episode
 from ember_ref.fire import FireWorld, fire_world
 from ember_ref.form import show
@@ -36,6 +36,7 @@ from ember_ref.record import RunRecord
 from ember_ref.references import references_of
 from ember_ref.scenario import Scenario
 from ember_ref.simulator import CasualtyCause
+from scoring.evidence import ReferenceImplementation, evidence_of
 
 
 def sweep(
@@ -50,6 +51,13 @@ def sweep(
         int, typer.Option("--verify", min=0, help="Check this many seeds a scenario with the oracle.")
     ] = 0,
     digests: Annotated[bool, typer.Option("--digests", help="Add the fire-world digest of every seed.")] = False,
+    evidence: Annotated[
+        bool,
+        typer.Option(
+            "--evidence/--no-evidence",
+            help="Add what the score reads of every episode; without, a sweep is much faster.",
+        ),
+    ] = True,
     shard: Annotated[str, typer.Option("--shard", help="Do share i of n, as i/n, from 0/n.")] = "0/1",
     restart: Annotated[bool, typer.Option("--restart", help="Empty the folder of a sweep first.")] = False,
     as_json: Json = False,
@@ -72,6 +80,7 @@ def sweep(
         policy_seed=policy_seed,
         backend=str(backend),
         digests=digests,
+        evidence=evidence,
     )
     folder.open(restart=restart)
     folder.clean()
@@ -135,15 +144,17 @@ def _rows(folder: SweepFolder, part: Part, policy_seed: int, backend: Backend) -
     if backend is Backend.JAX:
         from ember_jax.sweep import rows
 
-        yield from rows(scenario, values, policy, policy_seed=policy_seed, digests=folder.digests)
+        yield from rows(
+            scenario, values, policy, policy_seed=policy_seed, digests=folder.digests, evidence=folder.evidence
+        )
         return
     for seed in values:
-        row = oracle_row(scenario, seed, policy, policy_seed, digests=folder.digests)[0]
+        row = oracle_row(scenario, seed, policy, policy_seed, digests=folder.digests, evidence=folder.evidence)[0]
         yield {name: [value] for name, value in row.items()}
 
 
 def oracle_row(
-    scenario: Scenario, seed: int, policy: str | None, policy_seed: int, *, digests: bool
+    scenario: Scenario, seed: int, policy: str | None, policy_seed: int, *, digests: bool, evidence: bool = True
 ) -> tuple[dict[str, Any], RunRecord | None]:
     """Return the row of a seed as the oracle has it, and the run record behind it."""
     fire = fire_world(scenario, seed)
@@ -160,6 +171,7 @@ def oracle_row(
     record = run_episode(scenario, seed, make_policy(policy, policy_seed))
     causes = [casualty.cause for step in record.steps for casualty in step.casualties]
     leaving = [step.step for step in record.steps for _ in step.evacuations]
+    row |= _evidence(scenario, record) if evidence else {}
     return row | {
         "steps": len(record.steps),
         "evacuated": len(leaving),
@@ -168,6 +180,12 @@ def oracle_row(
         "stranded": sum(p.status is PersonStatus.ACTIVE for p in record.final_state.people),
         "sum_evacuation_steps": sum(leaving),
     }, record
+
+
+def _evidence(scenario: Scenario, record: RunRecord) -> dict[str, int]:
+    (privileged,) = ReferenceImplementation().privileged(scenario, [record])
+    document = evidence_of(scenario, record, privileged).to_dict()
+    return {name: document[name] for name in EVIDENCE_COLUMNS}
 
 
 def _savable(scenario: Scenario, fire: FireWorld) -> dict[str, int]:
@@ -200,7 +218,9 @@ def _verify(folder: SweepFolder, parts: list[Part], count: int, policy_seed: int
         if part.name not in tables:
             tables = {part.name: pq.read_table(folder.file(part))}
         found = tables[part.name].slice(place - part.start, 1).to_pylist()[0]
-        expected, record = oracle_row(scenario, seed, policy, policy_seed, digests=folder.digests)
+        expected, record = oracle_row(
+            scenario, seed, policy, policy_seed, digests=folder.digests, evidence=folder.evidence
+        )
         where = f"{scenario.id}, seed {seed}"
         differences += [
             f"{where}, policy {policy}, column {name}: the oracle has {show_value(value)}, "

@@ -30,6 +30,20 @@ PART_SEEDS: Final = 16384
 """Seeds of a part."""
 RUN_FILE: Final = "run.json"
 MERGED_FILE: Final = "sweep.parquet"
+EVIDENCE_COLUMNS: Final = (
+    "sum_earliest",
+    "exit_bound",
+    "time_bound",
+    "danger_states",
+    "fewest_danger_states",
+    "cells_moved",
+    "fewest_moves",
+    "route_invalidations",
+    "recoverable_route_invalidations",
+    "recovery_bound_steps",
+    "recovery_steps",
+)
+"""What the score reads of an episode, in the names of the EVIDENCE object."""
 _TYPES: Final = {
     "scenario_id": "string",
     "scenario_hash": "string",
@@ -47,6 +61,7 @@ _TYPES: Final = {
     "sum_earliest_savable": "int64",
     "sum_fewest_moves_savable": "int64",
     "sum_fewest_danger_states_savable": "int64",
+    **dict.fromkeys(EVIDENCE_COLUMNS, "int64"),
     "fire_world_digest": "digest",
 }
 """Every column of a sweep and its type, in order."""
@@ -59,6 +74,7 @@ _POLICY_COLUMNS: Final = frozenset(
         "casualties_fire_spread",
         "stranded",
         "sum_evacuation_steps",
+        *EVIDENCE_COLUMNS,
     }
 )
 
@@ -91,6 +107,7 @@ class SweepFolder:
         policy_seed: int,
         backend: str,
         digests: bool,
+        evidence: bool,
     ) -> None:
         """Describe a sweep; nothing is read or written yet."""
         self.path = path
@@ -98,6 +115,7 @@ class SweepFolder:
         self.seeds = seeds
         self.policies: list[str | None] = list(policies) or [None]
         self.digests = digests
+        self.evidence = evidence
         self.description: dict[str, Any] = {
             "sweep_version": "1.0",
             "simulator_version": SIMULATOR_VERSION,
@@ -110,6 +128,7 @@ class SweepFolder:
             "policy_seed": policy_seed,
             "backend": backend,
             "digests": digests,
+            "evidence": evidence,
             "part_seeds": PART_SEEDS,
         }
 
@@ -151,7 +170,7 @@ class SweepFolder:
 
     def schema(self) -> "pa.Schema":
         """Return the schema of this sweep's parts."""
-        return schema(with_policy=self.policies != [None], digests=self.digests)
+        return schema(with_policy=self.policies != [None], digests=self.digests, evidence=self.evidence)
 
     def write(self, part: Part, batches: Iterable[Mapping[str, Any]]) -> None:
         """Write a part whole or not at all.
@@ -209,7 +228,7 @@ def merge_parts(path: Path) -> tuple[Path, int]:
         raise UsageError(f"{path}: not the folder of a sweep (no {RUN_FILE})")
     description = parse_canonical(read_bytes(path / RUN_FILE), what=str(path / RUN_FILE))
     policies = description["policies"] or [None]
-    layout = schema(with_policy=policies != [None], digests=description["digests"])
+    layout = schema(with_policy=policies != [None], digests=description["digests"], evidence=description["evidence"])
     expected: list[tuple[str, str, str | None, range | None, int]] = []
     for i, entry in enumerate(description["scenarios"]):
         seeds = entry["seeds"]
@@ -255,19 +274,16 @@ def merge_parts(path: Path) -> tuple[Path, int]:
     return target, rows
 
 
-def schema(*, with_policy: bool, digests: bool) -> "pa.Schema":
+def schema(*, with_policy: bool, digests: bool, evidence: bool) -> "pa.Schema":
     """Return the Parquet schema of a sweep."""
+    left_out = set() if with_policy else set(_POLICY_COLUMNS)
+    left_out |= set() if digests else {"fire_world_digest"}
+    left_out |= set() if evidence else set(EVIDENCE_COLUMNS)
     import pyarrow as pa
 
     types = {"string": pa.string(), "uint64": pa.uint64(), "int32": pa.int32(), "int64": pa.int64()}
     types["digest"] = pa.binary(32)
-    return pa.schema(
-        [
-            (name, types[kind])
-            for name, kind in _TYPES.items()
-            if (with_policy or name not in _POLICY_COLUMNS) and (digests or name != "fire_world_digest")
-        ]
-    )
+    return pa.schema([(name, types[kind]) for name, kind in _TYPES.items() if name not in left_out])
 
 
 def write_run(path: Path, document: Mapping[str, Any], started: str) -> None:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from ember_jax.evidence import evidence_columns
 from ember_jax.references_kernel import ReferenceSummaries, reference_summaries
 from ember_jax.rollout import rollouts
 from ember_jax.rollout_kernel import rollout_summaries, supports
@@ -44,6 +45,7 @@ def rows(
     *,
     policy_seed: int = 0,
     digests: bool = False,
+    evidence: bool = True,
 ) -> Iterator[Columns]:
     """Yield the columns of a sweep for some seeds, a batch at a time, in order.
 
@@ -53,6 +55,7 @@ def rows(
         policy: a policy name; without it only the columns of the world.
         policy_seed: the seed of the policy's own stream.
         digests: whether to add `fire_world_digest`.
+        evidence: whether to add the columns of `ember_jax.evidence` for a policy.
 
     Yields:
         Arrays of one length by column name: uint64 `seed` and `stream_position`, int32 counts, int64 sums, and
@@ -60,13 +63,15 @@ def rows(
     """
     array = np.array(seeds, dtype=np.uint64)
     batch = max(_LEAST_SEEDS, min(_MOST_SEEDS, _MOST_VALUES // len(scenario.people)))
-    if policy is not None and not supports(scenario, policy):
+    if policy is not None and (evidence or not supports(scenario, policy)):
         batch = min(batch, _PLAIN_SEEDS)
     for at in range(0, len(array), batch):
         part = array[at : at + batch]
         columns = _world_columns(part, reference_summaries(scenario, part, digests=digests))
         if policy is not None:
             columns |= _policy_columns(outcomes(scenario, part, policy, policy_seed=policy_seed))
+            if evidence:
+                columns |= evidence_columns(scenario, policy, part, policy_seed=policy_seed)
         yield columns
 
 

@@ -204,6 +204,7 @@ def test_parts_of_a_huge_range_are_never_written_out():
         policy_seed=0,
         backend="jax",
         digests=False,
+        evidence=True,
     )
     parts = folder.parts()
     assert [next(parts).start for _ in range(3)] == [0, 16, 32]
