@@ -1,5 +1,6 @@
 """References, capacity bounds and route invalidations against vectors, exhaustive search and the bounds' chain."""
 
+import contextlib
 import functools
 import itertools
 import json
@@ -233,3 +234,47 @@ def test_who_has_no_escape_cannot_have_evacuated():
     with pytest.raises(VerificationError, match="who has no escape"):
         capacity_bounds(scenario, world, EarliestTable(scenario, world), ["P1"])
     assert references(scenario, 0).people[0].earliest_evacuation is None
+
+
+@pytest.mark.slow
+def test_the_chain_of_bounds_holds_on_2000_episodes():
+    """Every policy; every evacuee has an escape, and nobody is better than the own bounds."""
+    episodes = 0
+    for number in range(5000, 5000 + 300):
+        scenario = random_scenario(number, max_side=16, max_people=20, max_steps=80)
+        world = fire_world(scenario, number)
+        table = EarliestTable(scenario, world)
+        people = {person.id: person for person in references_of(scenario, world).people}
+        for policy in POLICY_NAMES:
+            record = run_episode(scenario, number, make_policy(policy))
+            found = evidence(scenario, record, world, table)
+            assert found["sum_L"] <= found["q_exit"] <= found["q_cut"] <= found["sum_A"]
+            assert found["danger_lower_bound"] <= found["danger_states_of_evacuees"]
+            assert found["moves_lower_bound"] <= found["moves"]
+            assert found["replanning"][0] <= found["replanning"][1]
+            for step in record.steps:
+                for event in step.evacuations:
+                    assert people[event.person_id].earliest_evacuation is not None
+                    assert people[event.person_id].earliest_evacuation <= step.step
+            episodes += 1
+    assert episodes >= 2000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", scenario_names())
+def test_earliest_steps_and_m_star_equal_a_forward_search_on_20_seeds(name):
+    scenario = load_scenario(scenario_path(name))
+    for seed in range(20):
+        found = references(scenario, seed)
+        world = fire_world(scenario, seed)
+        expected = [forward_search(scenario, world, person.position) for person in scenario.people]
+        assert [person.earliest_evacuation for person in found.people] == expected
+        assert found.max_evacuated == sum(step is not None for step in expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(10))
+def test_q_cut_is_at_most_the_exhaustive_joint_optimum_on_many_maps(block):
+    for number in range(100 + 100 * block, 200 + 100 * block):
+        with contextlib.suppress(pytest.skip.Exception):
+            test_q_cut_is_at_most_the_exhaustive_joint_optimum(number)
