@@ -1,7 +1,7 @@
 """The comparison of the two implementations: the only module that calls the rules of both.
 
-It compares fire worlds cell by cell and run records byte by byte, and names the first difference: the step, the
-person or cell, the field, and both values.
+It compares fire worlds and reference tables cell by cell and run records byte by byte, and names the first
+difference: the step, the person or cell, the field, and both values.
 """
 
 import re
@@ -14,14 +14,19 @@ import numpy as np
 
 from ember_jax.fire import world_of
 from ember_jax.fire_kernel import fire_worlds
+from ember_jax.references import layers, references
+from ember_jax.references_kernel import reference_summaries
 from ember_jax.rollout import records
 from ember_jax.world import WorldSize
-from ember_ref.episode import episode_digests, run_episode, world_digest
-from ember_ref.fire import FireWorld, fire_world
+from ember_ref.episode import episode_digests, run_episode
+from ember_ref.fire import NEVER, FireWorld, fire_world
 from ember_ref.grid import ACTIONS, Action
 from ember_ref.observation import Observation
 from ember_ref.policies import POLICY_NAMES, SCRUB_PREFIX, Scripted, StaticShortestPath, make_policy
 from ember_ref.record import ActionLog, RunRecord, first_difference
+from ember_ref.references import TABLES, References
+from ember_ref.references import layers as oracle_layers
+from ember_ref.references import references as oracle_references
 from ember_ref.scenario import Scenario
 from ember_ref.stream import Stream
 
@@ -31,6 +36,10 @@ RANDOM_ACTIONS: Final = "random-actions"
 """The name under which random action logs are reported, with their number after it."""
 WORLD: Final = "world"
 """What the `policy` of a difference between fire worlds says."""
+REFERENCES: Final = "references"
+"""What it says of a difference between reference tables, or between what single people could do."""
+_FIELDS: Final = ("earliest", "moves", "danger")
+_PERSON_FIELDS: Final = ("earliest_evacuation", "fewest_moves", "fewest_danger_states")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +76,39 @@ def world_difference(ref: FireWorld, jax: FireWorld) -> Difference | None:
     return None
 
 
+def table_difference(scenario: Scenario, seed: int) -> Difference | None:
+    """Compare the tables L, M and D of a scenario and seed, in the order of the induction."""
+    oracle = oracle_layers(scenario, fire_world(scenario, seed))
+    compiled = layers(scenario, np.array([seed], dtype=np.uint64))
+    for ref, (step, jax) in zip(oracle, compiled, strict=True):
+        for name, field in zip(TABLES, _FIELDS, strict=True):
+            values = np.asarray(getattr(jax, field)).reshape(-1).tolist()
+            for at, (a, b) in enumerate(zip(getattr(ref, field), values, strict=True)):
+                if a != b:
+                    place = f"[{at // scenario.grid.width}, {at % scenario.grid.width}]"
+                    return Difference(seed=seed, policy=REFERENCES, step=step, place=place, field=name, ref=a, jax=b)
+    return None
+
+
+def person_difference(ref: References, values: Mapping[str, Sequence[int]]) -> Difference | None:
+    """Compare what people could do with the values of the kernel, by field and in ID order; `NEVER` for `None`."""
+    for field in _PERSON_FIELDS:
+        for person, found in zip(ref.people, values[field], strict=True):
+            expected = getattr(person, field)
+            if (NEVER if expected is None else expected) != found:
+                found_here = None if found == NEVER else found
+                return Difference(
+                    seed=ref.seed,
+                    policy=REFERENCES,
+                    step=0,
+                    place=person.id,
+                    field=field,
+                    ref=expected,
+                    jax=found_here,
+                )
+    return None
+
+
 def record_difference(ref: RunRecord, jax: RunRecord, policy: str) -> Difference | None:
     """Compare two run records of one scenario, seed and policy."""
     parts: list[tuple[int, str, Any, Any]] = [
@@ -94,7 +136,7 @@ def compare(
     size: WorldSize | None = None,
     workers: Executor | None = None,
 ) -> Iterator[Difference | None]:
-    """Compare both implementations on a scenario, an item for each fire world and each episode.
+    """Compare both implementations on a scenario, an item for each fire world with its tables and each episode.
 
     Args:
         scenario: the scenario.
@@ -110,10 +152,18 @@ def compare(
     """
     array = np.array(seeds, dtype=np.uint64)
     fires = fire_worlds(scenario, array)
-    expected = _map(workers, world_digest, [scenario] * len(seeds), seeds)
-    for place, (seed, digest) in enumerate(zip(seeds, expected, strict=True)):
+    expected = _map(workers, oracle_references, [scenario] * len(seeds), seeds)
+    tables = references(scenario, array, size=size)
+    summaries = reference_summaries(scenario, array)
+    for place, (seed, ref, jax) in enumerate(zip(seeds, expected, tables, strict=True)):
         compiled = world_of(scenario, seed, fires, place)
-        yield None if compiled.digest == digest else world_difference(fire_world(scenario, seed), compiled)
+        people = {field: getattr(summaries, field)[place].tolist() for field in _PERSON_FIELDS}
+        if compiled.digest != ref.fire_world_digest:
+            yield world_difference(fire_world(scenario, seed), compiled)
+        elif jax != ref:
+            yield table_difference(scenario, seed)
+        else:
+            yield person_difference(ref, people)
     for policy in policies:
         pairs = _map(
             workers,

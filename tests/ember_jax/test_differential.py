@@ -1,11 +1,21 @@
 import dataclasses
 
+import numpy as np
 import pytest
 
-from ember_jax.differential import RandomActions, compare, record_difference, world_difference
+from ember_jax import differential
+from ember_jax.differential import (
+    RandomActions,
+    compare,
+    person_difference,
+    record_difference,
+    table_difference,
+    world_difference,
+)
 from ember_ref.episode import run_episode
-from ember_ref.fire import fire_world
+from ember_ref.fire import NEVER, fire_world
 from ember_ref.policies import make_policy
+from ember_ref.references import references
 from ember_ref.scenario import scenario_from_text
 
 SCENARIO = scenario_from_text(
@@ -40,6 +50,46 @@ def test_the_earliest_differing_cell_of_a_world_is_named():
     found = world_difference(world, dataclasses.replace(world, ignition_step=tuple(steps)))
     assert (found.seed, found.policy, found.step) == (3, "world", 0)
     assert (found.place, found.field, found.ref, found.jax) == ("[1, 2]", "ignition_step", 0, 5)
+
+
+def test_the_first_differing_cell_of_a_table_is_named(monkeypatch):
+    assert table_difference(SCENARIO, 3) is None
+    honest = differential.layers
+
+    def forged(scenario, seeds):
+        for step, layer in honest(scenario, seeds):
+            if step == 4:
+                changed = layer.moves.copy()
+                changed[0, 1, 0] ^= np.uint32(1)
+                layer = layer._replace(moves=changed)  # noqa: PLW2901
+            yield step, layer
+
+    monkeypatch.setattr(differential, "layers", forged)
+    found = table_difference(SCENARIO, 3)
+    assert (found.policy, found.step, found.place, found.field) == ("references", 4, "[1, 0]", "M")
+    assert found.ref != found.jax
+
+
+def test_a_person_whose_references_differ_is_named(monkeypatch):
+    ref = references(SCENARIO, 3)
+    names = ("earliest_evacuation", "fewest_moves", "fewest_danger_states")
+    values = {name: [getattr(person, name) for person in ref.people] for name in names}
+    assert None not in values["fewest_moves"]
+    assert person_difference(ref, values) is None
+    values["fewest_moves"][2] += 1
+    found = person_difference(ref, values)
+    assert (found.place, found.field, found.jax - found.ref) == ("P3", "fewest_moves", 1)
+    honest = differential.reference_summaries
+
+    def forged(scenario, seeds):
+        summaries = honest(scenario, seeds)
+        summaries.fewest_moves[0, 0] = NEVER
+        return summaries
+
+    monkeypatch.setattr(differential, "reference_summaries", forged)
+    first, *others = compare(SCENARIO, [3, 4], [])
+    assert (first.seed, first.place, first.jax) == (3, "P1", None)
+    assert others == [None]
 
 
 def test_a_differing_stream_position_is_named():
