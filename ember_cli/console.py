@@ -25,6 +25,8 @@ from ember_ref.suite import SUITE_FILE, Pack, SuiteFolder, load_suite, load_targ
 from scenarios.bundled import SUITES, scenario_names, scenario_path, suite_path
 
 HELD, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
+_SHORT: Final = 20
+"""Characters of a cell that is never broken."""
 
 
 class Backend(StrEnum):
@@ -162,20 +164,39 @@ class Report:
         """Print the table, if there is one to print."""
         if self._json or not self._rows:
             return
+        from rich import box
         from rich.console import Console
+        from rich.measure import Measurement
         from rich.table import Table
 
         console = Console()
-        if len(self._rows) == 1:
-            table = Table(title=self._title, show_header=False)
-            for key, value in self._rows[0].items():
-                table.add_row(key, _cell(value))
-        else:
-            table = Table(*self._rows[0].keys(), title=self._title)
-            for row in self._rows:
-                table.add_row(*(_cell(value) for value in row.values()))
         if not console.is_terminal:
             console = Console(width=200)
+        table = Table(title=self._title, box=box.SIMPLE_HEAD, show_header=len(self._rows) > 1)
+        table.padding = (0, 1, 0, 0)
+        if len(self._rows) == 1:
+            table.add_column()
+            table.add_column(overflow="fold")
+            for key, value in self._rows[0].items():
+                table.add_row(key.replace("_", " "), _cell(value))
+        else:
+            # What all rows share stands once under the table, so that a narrow terminal shows what differs.
+            keys = list(self._rows[0])
+            shared = {key for key in keys[1:] if all(row[key] == self._rows[0][key] for row in self._rows)}
+            varying = [key for key in keys if key not in shared]
+            for key in varying:
+                cells = [_cell(row[key]) for row in self._rows]
+                header, longest = key.replace("_", " "), max(map(len, cells))
+                word = max(map(len, header.split()))
+                table.add_column(header, overflow="fold", min_width=max(word, longest) if longest <= _SHORT else word)
+            for row in self._rows:
+                table.add_row(*(_cell(row[key]) for key in varying))
+            named = [key for key in keys if key in shared and self._rows[0][key] is not None]
+            facts = (f"{key.replace('_', ' ')} {_cell(self._rows[0][key])}" for key in named)
+            table.caption = "; ".join(facts) or None
+        # Wider than a narrow terminal rather than without a column.
+        least = Measurement.get(console, console.options.update(max_width=1000), table).minimum
+        console.width = max(console.width, least + 2 * len(table.columns))
         console.print(table)
 
 
@@ -184,6 +205,8 @@ def _cell(value: Any) -> str:
         return f"{value:,.2f}"
     if isinstance(value, str) and len(value) == 64:
         return value[:16] + "…"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_cell(item)}" for key, item in value.items())
     return "" if value is None else str(value)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ember_cli.console import Json, Report, UsageError
+from ember_cli.console import Json, Report, UsageError, note
 from ember_ref.canonical import write_canonical
 from ember_ref.form import show
 from ember_ref.grid import Position
@@ -63,8 +63,10 @@ def import_(
         enter_fire=enter_fire,
         max_steps=max_steps,
     )
+    if not scenario.fire.ignitions:
+        note("ember: the scenario has no ignition, so nothing in it ever burns; --ignite R,C adds one")
     write_canonical(out, scenario.to_dict())
-    report = Report(as_json=as_json, title=str(map_file))
+    report = Report(as_json=as_json, title=map_file.name)
     report.add({"scenario_id": scenario.id, "content_hash": scenario.content_hash, "file": str(out)})
     report.close()
 

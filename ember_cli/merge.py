@@ -15,6 +15,6 @@ def merge(
 ) -> None:
     """Check that the shards in a folder are complete and without overlap, and write one file."""
     file, rows = merge_parts(path)
-    report = Report(as_json=as_json, title=str(path))
+    report = Report(as_json=as_json, title=path.name)
     report.add({"file": str(file), "rows": rows})
     report.close()

@@ -17,7 +17,7 @@ def replay(
 ) -> int:
     """Run the recorded actions from the recorded seed and require the identical record."""
     run, origin = load_record(record), scenario_of(scenario)
-    report = Report(as_json=as_json, title=str(record))
+    report = Report(as_json=as_json, title=record.name)
     verified = True
     try:
         replay_check(origin, run)

@@ -48,6 +48,12 @@ def score(
 
     target = pack_or_suite(pack, suite)
     opened = [open_result(path) for path in results]
+    if explain is not None:
+        if as_json:
+            raise UsageError("--explain tells a story for people; leave --json out")
+        scheduled = len(opened[0].manifest.episodes)
+        if not 0 <= explain < scheduled:
+            raise UsageError(f"--explain {explain}: no such episode; expected 0 to {scheduled - 1}")
     declared = _declared(results, failures)
     with Progress("episodes") as progress:
         report = score_results(opened, target, declared, provider=_provider(backend, target), progress=progress)

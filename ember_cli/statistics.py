@@ -68,7 +68,7 @@ def _line(row: dict[str, Any], arrow: str) -> dict[str, Any]:
     """Return a row of the table: figures to four places, an undefined one empty."""
     values, interval = row["statistics"], row.get("mean_ci") or row.get("mean_delta_ci")
     line = {
-        "metric": f"{row['metric']} {arrow}".strip(),
+        "metric": f"{row['metric'].replace('_', ' ')} {arrow}".strip(),
         "mean": _figure(values["mean"]),
         "95% CI": f"[{_figure(interval['lower'])}, {_figure(interval['upper'])}]" if interval else None,
         "median": _figure(values["median"]),
@@ -76,8 +76,8 @@ def _line(row: dict[str, Any], arrow: str) -> dict[str, Any]:
         "undefined": row["undefined"],
     }
     if "deltas" in row:
-        names = ("missing_from_a", "missing_from_b", "a_better", "b_better", "ties")
-        return line | {name: row[name] for name in names}
+        missing = {name: row[name] for name in ("missing_from_a", "missing_from_b")}
+        return line | missing | {"A wins": row["a_better"], "B wins": row["b_better"], "ties": row["ties"]}
     return line | {"missing": row["missing"]}
 
 

@@ -416,6 +416,9 @@ class ScoreReport:
 def load_report(path: Path) -> ScoreReport:
     """Read a report file and recompute every number of it (see `ScoreReport.from_dict`)."""
     document = parse_canonical(read_bytes(path, limit=LARGE_FILE), what=str(path), limit=LARGE_FILE)
+    if isinstance(document, dict) and "artifact" not in document and "manifest" in document:
+        hint = "not a score report but an evaluation result; `ember score RESULT --out REPORT` makes a report of it"
+        raise DocumentError(str(path), [hint])
     return ScoreReport.from_dict(document, what=str(path))
 
 

@@ -70,7 +70,7 @@ def test_several_scenarios_in_one_process_and_their_own_seeds(ember):
 def test_a_table_on_a_terminal_names_the_columns(ember):
     result = ember("world", FLAT, "--seeds", "0:2")
     assert result.code == 0
-    assert "fire_world_digest" in result.out
+    assert "fire world digest" in result.out
 
 
 def test_verify_compares_both_backends(ember):

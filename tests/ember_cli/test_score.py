@@ -81,7 +81,9 @@ def test_operational_and_efficiency(ember, tmp_path):
 
 def test_bad_calls_are_refused(refused, tmp_path):
     assert "either --pack PACK or --suite" in refused("score", B)
-    assert "is not scheduled" in refused("score", B, "--pack", PACK, "--explain", 99, code=1)
+    assert "--explain 99: no such episode; expected 0 to 26" in refused("score", B, "--pack", PACK, "--explain", 99)
+    assert "leave --json out" in refused("score", B, "--pack", PACK, "--explain", 1, "--json")
+    assert "not a score report but an evaluation result" in refused("compare", B, B)
     assert "--trust-reports" in refused("leaderboard", VECTORS / "expected-report-b.json")
     forged = tmp_path / "forged.json"
     text = (VECTORS / "expected-report-b.json").read_text()
