@@ -26,7 +26,7 @@ from ember_cli.console import (
     seeds_for,
     target_of,
 )
-from ember_cli.sweep_folder import EVIDENCE_COLUMNS, Part, SweepFolder, write_run
+from ember_cli.sweep_folder import EVIDENCE_COLUMNS, Part, SweepFolder, read_part, write_run
 from ember_ref.episode import run_episode
 from ember_ref.fire import FireWorld, fire_world
 from ember_ref.form import show
@@ -37,6 +37,9 @@ from ember_ref.references import references_of
 from ember_ref.scenario import Scenario
 from ember_ref.simulator import CasualtyCause
 from scoring.evidence import ReferenceImplementation, evidence_of
+
+_MOST_ROWS = 10**11
+"""Rows of a sweep, whose parts are listed before any is made."""
 
 
 def sweep(
@@ -72,6 +75,9 @@ def sweep(
             raise UsageError(f"--policy {given} is given twice")
     scenarios = target_of(target)
     chosen = [seeds_for(seeds, scenario) for scenario in scenarios]
+    rows = sum(item.count for item in chosen) * max(len(policies), 1)
+    if rows > _MOST_ROWS:
+        raise UsageError(f"--seeds: {rows} rows, more than {_MOST_ROWS}, the most that one sweep takes")
     folder = SweepFolder(
         out,
         scenarios=scenarios,
@@ -126,7 +132,7 @@ def _make(
     """Make the parts that are not there; return seconds and fresh seeds by (scenario, policy)."""
     seconds: dict[tuple[int, int], float] = {}
     fresh: dict[tuple[int, int], int] = {}
-    todo = [part for part in parts if not folder.file(part).exists()]
+    todo = [part for part in parts if not folder.is_done(part)]
     progress = _Progress(sum(part.stop - part.start for part in todo))
     for part in todo:
         key = part.scenario, part.policy
@@ -205,8 +211,6 @@ def _verify(folder: SweepFolder, parts: list[Part], count: int, policy_seed: int
     """Recompute rows, fire worlds and records of some seeds, spread evenly, and describe what differs."""
     if count == 0:
         return []
-    import pyarrow.parquet as pq
-
     scenario, policy = folder.scenarios[parts[0].scenario], folder.policies[parts[0].policy]
     places = [(part, place) for part in parts for place in range(part.start, part.stop)]
     count = min(count, len(places))
@@ -216,7 +220,7 @@ def _verify(folder: SweepFolder, parts: list[Part], count: int, policy_seed: int
     for part, place in spread:
         seed = folder.seeds[part.scenario].part(place, place + 1)[0]
         if part.name not in tables:
-            tables = {part.name: pq.read_table(folder.file(part))}
+            tables = {part.name: read_part(folder.file(part), folder.schema(), part.stop - part.start)}
         found = tables[part.name].slice(place - part.start, 1).to_pylist()[0]
         expected, record = oracle_row(
             scenario, seed, policy, policy_seed, digests=folder.digests, evidence=folder.evidence
@@ -267,12 +271,12 @@ def _means(folder: SweepFolder, parts: list[Part]) -> dict[str, float | None]:
     if folder.policies == [None]:
         return {f"mean_{name}": None for name in names}
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
     columns = ["evacuated", "casualties_entered_fire", "casualties_fire_spread", "stranded"]
     sums, rows = dict.fromkeys(columns, 0), 0
     for part in parts:
-        table = pq.read_table(folder.file(part), columns=columns)
+        rows_here = part.stop - part.start
+        table = read_part(folder.file(part), folder.schema(), rows_here, columns=columns)
         rows += table.num_rows
         for name in columns:
             sums[name] += pc.sum(table.column(name)).as_py()

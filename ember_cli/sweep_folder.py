@@ -2,22 +2,24 @@
 
 `run.json` holds what all shards share. Each part is a Parquet file of one scenario and policy over a contiguous
 range of the seed list; it is written beside its name and renamed, so a part that is there is whole. The parts do
-not depend on the shard that made them.
+not depend on the shard that made them. Each names the sweep that it is of by the digest of `run.json`.
 """
 
+import contextlib
+import fcntl
 import hashlib
 import json
 import os
-import shutil
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ember_cli.console import Seeds, UsageError
-from ember_ref.canonical import parse_canonical, read_bytes, write_canonical
-from ember_ref.errors import VerificationError
-from ember_ref.form import show
+from ember_ref.canonical import digest, parse_canonical, read_bytes, write_canonical
+from ember_ref.errors import DocumentError, VerificationError
+from ember_ref.form import DIGEST, ID, SEED, Form, boolean, integer, list_of, object_of, show, text
 from ember_ref.observation import OBSERVATION_VERSION
 from ember_ref.record import first_difference
 from ember_ref.scenario import Scenario
@@ -138,12 +140,14 @@ class SweepFolder:
         Raises:
             UsageError: when it holds another sweep, or something else.
         """
-        if restart and (self.path / RUN_FILE).exists():
-            shutil.rmtree(self.path)
         self.path.mkdir(parents=True, exist_ok=True)
         file = self.path / RUN_FILE
+        if restart and file.exists():
+            read_description(self.path)  # refuses a folder that is not a sweep's
+            self._empty()
+            write_canonical(file, self.description)
         if file.exists():
-            found = parse_canonical(read_bytes(file), what=str(file))
+            found = read_description(self.path)
             difference = first_difference(self.description, found)
             if difference:
                 place, now, then = difference
@@ -153,9 +157,18 @@ class SweepFolder:
                 )
             return
         others = sorted(path.name for path in self.path.iterdir() if not path.name.startswith("."))
+        if RUN_FILE in others:  # another shard has just made it
+            self.open(restart=False)
+            return
         if others:
             raise UsageError(f"{self.path}: not the folder of a sweep (it holds {show(others[0])})")
         write_canonical(file, self.description)
+
+    def _empty(self) -> None:
+        """Remove the files of a sweep, and nothing else."""
+        for pattern in ("part-*.parquet", "runs/*.json", MERGED_FILE, RUN_FILE):
+            for path in self.path.glob(pattern):
+                path.unlink()
 
     def parts(self) -> Iterator[Part]:
         """Yield every part of the sweep, of all shards, in the order of the rows."""
@@ -170,7 +183,19 @@ class SweepFolder:
 
     def schema(self) -> "pa.Schema":
         """Return the schema of this sweep's parts."""
-        return schema(with_policy=self.policies != [None], digests=self.digests, evidence=self.evidence)
+        return schema_of(self.description)
+
+    def is_done(self, part: Part) -> bool:
+        """Tell whether a part is there.
+
+        Raises:
+            VerificationError: when a file of its name is damaged or of another sweep.
+        """
+        file = self.file(part)
+        if not file.exists():
+            return False
+        check_footer(file, self.schema(), part.stop - part.start)
+        return True
 
     def write(self, part: Part, batches: Iterable[Mapping[str, Any]]) -> None:
         """Write a part whole or not at all.
@@ -184,9 +209,12 @@ class SweepFolder:
 
         scenario, policy = self.scenarios[part.scenario], self.policies[part.policy]
         layout = self.schema()
-        temporary = self.path / f".{part.name}.{os.getpid()}"
+        descriptor, name = tempfile.mkstemp(prefix=f".{part.name}.", dir=self.path)
+        temporary = Path(name)
         try:
-            with pq.ParquetWriter(temporary, layout, compression="zstd") as writer:
+            # The lock, which ends with the process, tells other shards that the file is being written.
+            with os.fdopen(descriptor, "wb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
                 tables = []
                 for batch in batches:
                     count = len(batch["seed"])
@@ -197,76 +225,66 @@ class SweepFolder:
                     }
                     columns = fixed | dict(batch)
                     tables.append(pa.table([pa.array(columns[f.name], type=f.type) for f in layout], schema=layout))
-                writer.write_table(pa.concat_tables(tables).combine_chunks())
-            with temporary.open("rb") as file:
+                with pq.ParquetWriter(file, layout, **_WRITING) as writer:
+                    writer.write_table(pa.concat_tables(tables).combine_chunks())
+                file.flush()
                 os.fsync(file.fileno())
-            temporary.replace(self.file(part))
+                temporary.chmod(0o644)
+                temporary.replace(self.file(part))
         finally:
             temporary.unlink(missing_ok=True)
 
     def clean(self) -> None:
-        """Remove what a killed process of this machine left half-written."""
+        """Remove what a killed process left half-written: the files that nobody holds a lock on."""
         for path in self.path.glob(".part-*"):
-            pid = path.name.rpartition(".")[2]
-            if not (pid.isdigit() and Path(f"/proc/{pid}").exists()):
-                path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError), path.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink()
 
 
 def merge_parts(path: Path) -> tuple[Path, int]:
-    """Check that the parts in a sweep's folder are complete, and write them as one file.
+    """Check that the parts in a sweep's folder are complete and its own, and write them as one file.
 
     Returns:
         The file and its rows.
 
     Raises:
         UsageError: when the folder is not that of a sweep.
-        VerificationError: when a part is missing, or holds other seeds than its name says.
+        VerificationError: when a part is missing, damaged, or holds other rows than its name says.
     """
     import pyarrow.parquet as pq
 
-    if not (path / RUN_FILE).is_file():
-        raise UsageError(f"{path}: not the folder of a sweep (no {RUN_FILE})")
-    description = parse_canonical(read_bytes(path / RUN_FILE), what=str(path / RUN_FILE))
-    policies = description["policies"] or [None]
-    layout = schema(with_policy=policies != [None], digests=description["digests"], evidence=description["evidence"])
-    expected: list[tuple[str, str, str | None, range | None, int]] = []
-    for i, entry in enumerate(description["scenarios"]):
-        seeds = entry["seeds"]
-        count = seeds["stop"] - seeds["start"] if "start" in seeds else seeds["count"]
-        for j, policy in enumerate(policies):
-            for start in range(0, count, description["part_seeds"]):
-                stop = min(start + description["part_seeds"], count)
-                name = Part(scenario=i, policy=j, start=start, stop=stop).name
-                values = range(seeds["start"] + start, seeds["start"] + stop) if "start" in seeds else None
-                expected.append((name, entry["scenario_id"], policy, values, stop - start))
-    missing = [name for name, *_ in expected if not (path / name).is_file()]
+    description = read_description(path)
+    layout, policies = schema_of(description), description["policies"] or [None]
+    expected = list(_expected(description))
+    missing = [part.name for part, *_ in expected if not (path / part.name).is_file()]
     if missing:
         raise VerificationError(f"{path}: {len(missing)} of {len(expected)} parts are missing, first {missing[0]}")
-    known = {name for name, *_ in expected}
+    known = {part.name for part, *_ in expected}
     extra = sorted(file.name for file in path.glob("part-*.parquet") if file.name not in known)
     if extra:
         raise VerificationError(f"{path}: {extra[0]} is no part of this sweep")
     target, rows = path / MERGED_FILE, 0
     temporary = path / f".{MERGED_FILE}.{os.getpid()}"
-    hashers: dict[tuple[str, str | None], Any] = {}
+    hashers: dict[tuple[int, int], Any] = {}
     try:
-        with pq.ParquetWriter(temporary, layout, compression="zstd") as writer:
-            for name, scenario_id, policy, values, count in expected:
-                table = pq.read_table(path / name, schema=layout)
+        with pq.ParquetWriter(temporary, layout, **_WRITING) as writer:
+            for part, entry, policy, values in expected:
+                table = read_part(path / part.name, layout, part.stop - part.start)
                 found = table.column("seed").to_pylist()
-                owner = set(table.column("scenario_id").to_pylist()) == {scenario_id}
-                if "policy" in table.column_names:
-                    owner &= set(table.column("policy").to_pylist()) == {policy}
-                if not owner or len(found) != count or (values is not None and found != list(values)):
-                    raise VerificationError(f"{path / name}: does not hold the rows that its name says")
-                hasher = hashers.setdefault((scenario_id, policy), hashlib.sha256())
+                owners = {"scenario_id": entry["scenario_id"], "scenario_hash": entry["scenario_hash"]}
+                owners |= {"policy": policy} if policy is not None else {}
+                own = all(set(table.column(name).to_pylist()) == {value} for name, value in owners.items())
+                if not own or (values is not None and found != list(values)):
+                    raise VerificationError(f"{path / part.name}: does not hold the rows that its name says")
+                hasher = hashers.setdefault((part.scenario, part.policy), hashlib.sha256())
                 hasher.update(b"".join(seed.to_bytes(8, "big") for seed in found))
                 writer.write_table(table)
-                rows += count
-        for entry in description["scenarios"]:
-            for policy in policies:
-                digest = entry["seeds"].get("digest")
-                if digest and hashers[entry["scenario_id"], policy].hexdigest() != digest:
+                rows += len(found)
+        for i, entry in enumerate(description["scenarios"]):
+            expected_digest = entry["seeds"].get("digest")
+            for j in range(len(policies)):
+                if expected_digest and hashers[i, j].hexdigest() != expected_digest:
                     raise VerificationError(f"{path}: the parts of {entry['scenario_id']} hold other seeds")
         temporary.replace(target)
     finally:
@@ -274,16 +292,86 @@ def merge_parts(path: Path) -> tuple[Path, int]:
     return target, rows
 
 
-def schema(*, with_policy: bool, digests: bool, evidence: bool) -> "pa.Schema":
-    """Return the Parquet schema of a sweep."""
-    left_out = set() if with_policy else set(_POLICY_COLUMNS)
-    left_out |= set() if digests else {"fire_world_digest"}
-    left_out |= set() if evidence else set(EVIDENCE_COLUMNS)
+def read_description(path: Path) -> dict[str, Any]:
+    """Read what a folder's sweep is of.
+
+    Raises:
+        UsageError: when the folder is not that of a sweep.
+        DocumentError: when its `run.json` is damaged.
+    """
+    file = path / RUN_FILE
+    if not file.is_file():
+        raise UsageError(f"{path}: not the folder of a sweep (no {RUN_FILE})")
+    description = parse_canonical(read_bytes(file), what=str(file))
+    faults = _DESCRIPTION(description, "")
+    if faults:
+        raise DocumentError(f"{file}, not of a sweep", faults)
+    document: dict[str, Any] = description
+    return document
+
+
+def schema_of(description: Mapping[str, Any]) -> "pa.Schema":
+    """Return the Parquet schema of a sweep's parts; its metadata names the sweep."""
+    left_out = set() if description["policies"] else set(_POLICY_COLUMNS)
+    left_out |= set() if description["digests"] else {"fire_world_digest"}
+    left_out |= set() if description["evidence"] else set(EVIDENCE_COLUMNS)
     import pyarrow as pa
 
     types = {"string": pa.string(), "uint64": pa.uint64(), "int32": pa.int32(), "int64": pa.int64()}
     types["digest"] = pa.binary(32)
-    return pa.schema([(name, types[kind]) for name, kind in _TYPES.items() if name not in left_out])
+    columns = [(name, types[kind]) for name, kind in _TYPES.items() if name not in left_out]
+    return pa.schema(columns, metadata={_SWEEP_KEY: digest(dict(description)).encode()})
+
+
+def check_footer(file: Path, layout: "pa.Schema", rows: int) -> None:
+    """Require that a part is a whole Parquet file of this sweep with so many rows; its pages are not read.
+
+    Raises:
+        VerificationError: when it is not.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        footer = pq.read_metadata(file)
+        found = footer.schema.to_arrow_schema()
+    except (pa.ArrowException, OSError) as error:
+        raise VerificationError(f"{file}: damaged ({error}); {_REMEDY}") from None
+    if (found.metadata or {}).get(_SWEEP_KEY) != layout.metadata[_SWEEP_KEY] or not found.equals(layout):
+        raise VerificationError(f"{file}: a part of another sweep; {_REMEDY}")
+    if footer.num_rows != rows:
+        raise VerificationError(f"{file}: {footer.num_rows} rows, expected {rows}; {_REMEDY}")
+
+
+def read_part(file: Path, layout: "pa.Schema", rows: int, *, columns: list[str] | None = None) -> "pa.Table":
+    """Read a part, or some of its columns (see `check_footer`).
+
+    Raises:
+        VerificationError: when it is damaged or of another sweep.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    check_footer(file, layout, rows)
+    try:
+        return pq.read_table(file, columns=columns, page_checksum_verification=True)
+    except (pa.ArrowException, OSError) as error:
+        raise VerificationError(f"{file}: damaged ({error}); {_REMEDY}") from None
+
+
+def _expected(
+    description: Mapping[str, Any],
+) -> Iterator[tuple[Part, Mapping[str, Any], str | None, range | None]]:
+    """Yield every part with the scenario's entry, the policy, and the seeds where they are a range."""
+    size = description["part_seeds"]
+    for i, entry in enumerate(description["scenarios"]):
+        seeds = entry["seeds"]
+        count = seeds["stop"] - seeds["start"] if "start" in seeds else seeds["count"]
+        for j, policy in enumerate(description["policies"] or [None]):
+            for start in range(0, count, size):
+                stop = min(start + size, count)
+                values = range(seeds["start"] + start, seeds["start"] + stop) if "start" in seeds else None
+                yield Part(scenario=i, policy=j, start=start, stop=stop), entry, policy, values
 
 
 def write_run(path: Path, document: Mapping[str, Any], started: str) -> None:
@@ -301,3 +389,28 @@ def _seeds_document(seeds: Seeds) -> dict[str, Any]:
     for seed in seeds:
         hasher.update(seed.to_bytes(8, "big"))
     return {"count": seeds.count, "digest": hasher.hexdigest()}
+
+
+def _seeds_form(value: Any, place: str) -> list[str]:
+    if isinstance(value, dict) and "start" in value:
+        return object_of({"start": SEED, "stop": integer(1, 2**64)})(value, place)
+    return object_of({"count": integer(1), "digest": DIGEST})(value, place)
+
+
+_SWEEP_KEY: Final = b"ember-sweep"
+_WRITING: Final[dict[str, Any]] = {"compression": "zstd", "write_page_checksum": True}
+_REMEDY: Final = "remove it and run the sweep again, which makes it anew"
+_DESCRIPTION: Final[Form] = object_of(
+    {
+        "sweep_version": text(),
+        "simulator_version": text(),
+        "observation_version": text(),
+        "scenarios": list_of(object_of({"scenario_id": ID, "scenario_hash": DIGEST, "seeds": _seeds_form}), least=1),
+        "policies": list_of(text()),
+        "policy_seed": SEED,
+        "backend": text(),
+        "digests": boolean,
+        "evidence": boolean,
+        "part_seeds": integer(1),
+    }
+)

@@ -1,3 +1,4 @@
+import fcntl
 import json
 import os
 import pathlib
@@ -7,12 +8,15 @@ import subprocess
 import sys
 import time
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from ember_cli import sweep_folder
 from ember_cli.sweep import oracle_row
 from ember_cli.sweep_folder import SweepFolder
+from ember_ref.canonical import canonical_bytes
 from ember_ref.scenario import load_scenario
 from scenarios.bundled import scenario_path
 
@@ -105,6 +109,80 @@ def test_merge_names_what_is_missing_extra_or_wrong(ember, refused, tmp_path):
     assert "not the folder of a sweep" in refused("merge", tmp_path)
 
 
+def test_restart_empties_the_folder_of_a_sweep_and_of_nothing_else(ember, refused, tmp_path):
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "thesis.txt").write_text("years")
+    for content in ('{"not":"a sweep"}\n', "[]\n", "not json"):
+        (precious / "run.json").write_text(content)
+        refused("sweep", FLAT, "--seeds", "0:2", "--out", precious, "--restart")
+        assert sorted(path.name for path in precious.iterdir()) == ["run.json", "thesis.txt"]
+    out = tmp_path / "sweep"
+    ember("sweep", FLAT, "--seeds", "0:2", "--out", out)
+    (out / "notes.txt").write_text("mine")
+    assert ember("sweep", FLAT, "--seeds", "0:3", "--out", out, "--restart").code == 0
+    assert (out / "notes.txt").read_text() == "mine"
+
+
+def test_parts_that_are_damaged_or_of_another_sweep_end_with_exit_1(ember, refused, tmp_path):
+    out, other = tmp_path / "sweep", tmp_path / "other"
+    call = ("sweep", FLAT, "--seeds", "0:10", "--out")
+    ember(*call, out)
+    ember("sweep", FLAT, "--seeds", "0:10", "--digests", "--out", other)
+    (part,), (foreign,) = out.glob("part-*.parquet"), other.glob("part-*.parquet")
+    whole = part.read_bytes()
+    flipped = bytearray(whole)
+    flipped[len(whole) // 8] ^= 1
+    for content, message in (
+        (whole[:900], "damaged"),
+        (b"", "damaged"),
+        (foreign.read_bytes(), "a part of another sweep"),
+    ):
+        part.write_bytes(content)
+        assert message in refused(*call, out, code=1)
+        assert f"{part}: {message}" in refused("merge", out, code=1)
+    part.write_bytes(flipped)
+    assert f"{part}: damaged" in refused("merge", out, code=1)
+    part.unlink()
+    assert ember(*call, out).code == 0
+    assert part.read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d.pop("policies"),
+        lambda d: d.update(part_seeds=0),
+        lambda d: d.update(scenarios=5),
+        lambda d: d["scenarios"][0].update(seeds={}),
+        lambda d: d.update(policy_seed=5),
+        lambda d: d["scenarios"][0].update(scenario_hash="0" * 64),
+    ],
+)
+def test_a_changed_description_is_never_merged(ember, tmp_path, change):
+    out = tmp_path / "sweep"
+    ember("sweep", FLAT, "--seeds", "0:3", "--out", out)
+    document = json.loads((out / "run.json").read_text())
+    change(document)
+    (out / "run.json").write_bytes(canonical_bytes(document) + b"\n")
+    result = ember("merge", out, "--json")
+    assert result.code in (1, 2)
+    assert "internal error" not in result.err
+    assert not (out / "sweep.parquet").exists()
+
+
+def test_a_part_that_another_process_writes_is_left_alone(ember, tmp_path):
+    out = tmp_path / "sweep"
+    ember("sweep", FLAT, "--seeds", "0:3", "--out", out)
+    held, left = out / ".part-held", out / ".part-left"
+    left.write_bytes(b"")
+    with held.open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        ember("sweep", FLAT, "--seeds", "0:3", "--out", out)
+        assert held.exists()
+        assert not left.exists()
+
+
 def test_a_folder_of_another_call_is_refused_with_what_differs(ember, refused, tmp_path):
     out = tmp_path / "sweep"
     ember("sweep", FLAT, "--seeds", "0:5", "--out", out)
@@ -136,17 +214,17 @@ def test_bad_calls_write_nothing(refused, tmp_path, options, message):
 def test_a_difference_ends_with_exit_1_and_names_it(ember, tmp_path):
     out = tmp_path / "sweep"
     ember("sweep", FLAT, "--seeds", "0:10", "--policy", "static-shortest-path-v1", "--out", out)
-    # Another sweep's part under this one's name: what a broken compiled path would have written.
-    other = tmp_path / "other"
-    ember("sweep", FLAT, "--seeds", "0:10", "--policy", "always-stay-v1", "--out", other)
+    # What a broken compiled path would have written.
     (part,) = out.glob("part-*.parquet")
-    (wrong,) = other.glob("part-*.parquet")
-    part.write_bytes(wrong.read_bytes())
+    table = pq.read_table(part)
+    place = table.column_names.index("evacuated")
+    wrong = pc.add(table.column("evacuated"), pa.scalar(1, pa.int32()))
+    pq.write_table(table.set_column(place, table.schema.field("evacuated"), wrong), part)
     call = ("sweep", FLAT, "--seeds", "0:10", "--policy", "static-shortest-path-v1", "--verify", 2, "--out", out)
     result = ember(*call, "--json")
     assert result.code == 1
     assert result.lines[0]["mismatches"] > 0
-    assert f"{FLAT}, seed 0, policy static-shortest-path-v1, column " in result.err
+    assert f"{FLAT}, seed 0, policy static-shortest-path-v1, column evacuated" in result.err
     assert "the oracle has" in result.err
 
 
