@@ -60,6 +60,8 @@ def evaluate(
         raise UsageError(f"--model-id {show(model_id)} is not an ID")
     if agent is None and (reuse or env):
         raise UsageError("--reuse and --env are for an --agent")
+    if not out.name:
+        raise UsageError(f"--out {show(str(out))}: not the name of a file")
     if not out.parent.is_dir():
         raise UsageError(f"--out {out}: there is no folder {out.parent}")
     loaded = suite_or_pack_of(target)

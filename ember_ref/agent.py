@@ -30,6 +30,7 @@ from ember_ref.scenario import Scenario
 from ember_ref.simulator import Simulator
 
 AGENT_PROTOCOL_VERSION: Final = "1.0"
+_LONGEST_DEADLINE: Final = 1_000_000
 DEFAULT_DEADLINE: Final = 60.0
 """Seconds for each line of an agent, the hello included."""
 LINE_LIMIT: Final = MEBIBYTE
@@ -210,8 +211,8 @@ class ProcessAgent:
         Raises:
             EmberError: for a command that cannot be started, or a deadline that is not positive.
         """
-        if not 0 < deadline < float("inf"):
-            raise EmberError(f"the deadline {deadline} is not a positive number of seconds")
+        if not 0 < deadline <= _LONGEST_DEADLINE:
+            raise EmberError(f"the deadline {deadline} is not a number of seconds from 0 to {_LONGEST_DEADLINE}")
         self.hello: Hello | None = expected
         self._command = absolute_command(command)
         self._deadline = deadline

@@ -7,8 +7,10 @@ run and the result are written, and the journal goes.
 
 import fcntl
 import functools
+import hashlib
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,8 +21,8 @@ from typing import Any, BinaryIO, Final, Self
 from ember_ref.agent import Agent, AgentError, FailureKind, Hello, play
 from ember_ref.canonical import canonical_bytes, parse_canonical, read_bytes, write_canonical, write_parts
 from ember_ref.episode import run_episode
-from ember_ref.errors import EmberError
-from ember_ref.form import show
+from ember_ref.errors import DocumentError, EmberError, VerificationError
+from ember_ref.form import COUNT, DIGEST, ID, Form, map_of, matching, nullable, object_of, one_of, show, text
 from ember_ref.policies import make_policy
 from ember_ref.record import RunRecord
 from ember_ref.scenario import Scenario
@@ -223,12 +225,28 @@ def journalled_hello(out: Path) -> Hello | None:
     if not journal.exists():
         return None
     with journal.open("rb") as file:
+        at = 0
         for line in file:
             if line.endswith(b"\n"):
-                hello = json.loads(line).get("hello")
+                hello = _journal_line(journal, line, at).get("hello")
                 if hello is not None:
                     return Hello(name=hello["name"], version=hello["version"])
+            at += len(line)
     return None
+
+
+def _journal_line(journal: Path, line: bytes, at: int) -> dict[str, Any]:
+    """Read a whole line of a journal: its identity at byte 0, then episodes.
+
+    Raises:
+        DocumentError: when it is damaged.
+    """
+    what = f"{journal}, byte {at}"
+    document: dict[str, Any] = parse_canonical(line, what=what, limit=len(line))
+    faults = (_JOURNAL_HEAD if at == 0 else _JOURNAL_EPISODE)(document, "")
+    if faults:
+        raise DocumentError(f"{what} (remove the file to start again)", faults)
+    return document
 
 
 @dataclass(slots=True)
@@ -275,7 +293,7 @@ class _Journal:
         for line in iter(self.file.readline, b""):
             if not line.endswith(b"\n"):
                 break  # cut off while it was written: that episode is not done
-            document = parse_canonical(line, what=f"{self.path}, byte {at}", limit=len(line))
+            document = _journal_line(self.path, line, at)
             if at == 0:
                 self._require_identity(document)
             else:
@@ -353,9 +371,13 @@ def _finish(
         wall_seconds=journal.seconds,
         timeouts=sum(kind is FailureKind.TIMEOUT for kind in journal.failures.values()),
     )
+    hasher = hashlib.sha256()
+    for part in _result_parts(model_id, manifest, journal.stored()):
+        hasher.update(part.removesuffix(b"\n"))
     write_canonical(failures_path(out), [{str(index): str(kind) for index, kind in run.failures.items()}])
     measures = {
         "identity": dict(identity),
+        "result_digest": hasher.hexdigest(),
         "model_id": model_id,
         "episodes": run.episodes,
         "wall_seconds": run.wall_seconds,
@@ -389,9 +411,18 @@ def _finished(out: Path, identity: Mapping[str, Any]) -> EvaluationRun | None:
             f"{out}: exists, and {measures_file.name} is not beside it; give another --out, or remove it"
         )
     measures = parse_canonical(read_bytes(measures_file), what=str(measures_file))
+    faults = _MEASURES(measures, "")
+    if faults:
+        raise DocumentError(str(measures_file), faults)
     require_same(measures_file, measures["identity"], identity)
+    result = open_result(out)
+    if result.result_digest != measures["result_digest"]:
+        raise VerificationError(
+            f"{out}: changed since the evaluation ended: its digest is {result.result_digest}, "
+            f"{measures_file.name} says {measures['result_digest']}"
+        )
     return EvaluationRun(
-        model_id=open_result(out).model_id,
+        model_id=result.model_id,
         result=out,
         episodes=measures["episodes"],
         failures={int(index): FailureKind(kind) for index, kind in measures["failures"].items()},
@@ -416,3 +447,38 @@ def _record_outcome(scheduled: ScheduledEpisode, record: RunRecord, seconds: flo
 def _workers(given: int | None, episodes: Sequence[ScheduledEpisode]) -> int:
     cores = (os.cpu_count() or 1) if given is None else given
     return min(cores, len(episodes))
+
+
+def _anything(_value: Any, _place: str) -> list[str]:
+    return []
+
+
+def _seconds(value: Any, place: str) -> list[str]:
+    return [] if type(value) in (int, float) and value >= 0 else [f"{place}: {show(value)} is not a time in seconds"]
+
+
+_KIND: Final[Form] = one_of(*map(str, FailureKind))
+_BY_INDEX: Final = matching(re.compile("0|[1-9][0-9]*"), "an episode index")
+_JOURNAL_HEAD: Final[Form] = object_of({"identity": map_of(text(), _anything)})
+_JOURNAL_EPISODE: Final[Form] = object_of(
+    {
+        "index": COUNT,
+        "episode": _anything,
+        "failure": nullable(_KIND),
+        "detail": nullable(text()),
+        "hello": nullable(object_of({"name": ID, "version": nullable(ID)})),
+        "seconds": _seconds,
+    }
+)
+_MEASURES: Final[Form] = object_of(
+    {
+        "identity": map_of(text(), _anything),
+        "result_digest": DIGEST,
+        "model_id": ID,
+        "episodes": COUNT,
+        "wall_seconds": _seconds,
+        "timeouts": COUNT,
+        "failures": map_of(_BY_INDEX, _KIND),
+        "details": map_of(_BY_INDEX, text()),
+    }
+)
