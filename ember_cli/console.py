@@ -25,6 +25,7 @@ from ember_ref.suite import SUITE_FILE, Pack, SuiteFolder, load_suite, load_targ
 from scenarios.bundled import SUITES, scenario_names, scenario_path, suite_path
 
 HELD, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
+_MOST_LISTED: Final = 1_000_000
 _SHORT: Final = 20
 """Characters of a cell that is never broken."""
 
@@ -70,6 +71,16 @@ class Seeds:
             first = self.values.start
             return list(range(first + start, min(first + stop, self.values.stop)))
         return list(self.values[start:stop])
+
+    def listed(self) -> list[int]:
+        """Return them all, where a command has to hold them at once.
+
+        Raises:
+            UsageError: when there are more than a million.
+        """
+        if self.count > _MOST_LISTED:
+            raise UsageError(f"--seeds: {self.count} seeds; this command takes at most {_MOST_LISTED}")
+        return list(self.values)
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.values)
@@ -242,6 +253,9 @@ def enable_compilation_cache() -> None:
 
 def run(app: Callable[..., Any], arguments: Sequence[str] | None = None) -> int:
     """Run the application and turn what it raises into a message and an exit code."""
+    if sys.stdout is None:
+        note("ember: standard output is closed; nothing can be printed")
+        return WRONG
     try:
         result = app(args=arguments, standalone_mode=False)
         sys.stdout.flush()

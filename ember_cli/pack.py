@@ -108,7 +108,7 @@ def check(
 def _seeds(text: str) -> Sequence[int]:
     """Read seeds, or draw secret ones from the system's generator."""
     if not text.startswith("random:"):
-        return list(parse_seeds(text))
+        return parse_seeds(text).listed()
     word = text.removeprefix("random:")
     if not (word.isascii() and word.isdigit() and len(word) <= 7 and 0 < int(word) <= _MOST_RANDOM):
         raise UsageError(f"--seeds {show(text)}: expected random:N, N from 1 to {_MOST_RANDOM}")

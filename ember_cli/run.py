@@ -20,6 +20,7 @@ from ember_cli.console import (
 )
 from ember_ref.canonical import write_canonical
 from ember_ref.episode import run_episode
+from ember_ref.form import repeats
 from ember_ref.observation import PersonStatus
 from ember_ref.policies import Policy, Scripted, make_policy
 from ember_ref.record import ActionLog, RunRecord, load_action_log
@@ -52,6 +53,10 @@ def run(
             for seed in seeds_for(seeds, item):
                 log.check(item, seed)
     if out is not None:
+        ids = [item.id for _, item in loaded]
+        if repeats(ids):
+            twice = ids[repeats(ids)[0][0]]
+            raise UsageError(f"two scenarios have the ID {twice}: their records would be one file")
         out.mkdir(parents=True, exist_ok=True)
     report = Report(as_json=as_json, title=policy)
     for name, item in loaded:

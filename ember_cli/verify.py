@@ -24,7 +24,7 @@ from ember_ref.policies import make_policy
 
 
 def verify(
-    target: Annotated[str, typer.Argument(help="A scenario or a suite: file, folder or bundled name.")],
+    target: Annotated[list[str], typer.Argument(help="Scenarios or suites: files, folders or bundled names.")],
     seeds: SeedsText = None,
     policy: Annotated[
         list[str] | None, typer.Option("--policy", help="A policy; may be repeated. Without it, every one.")
@@ -39,8 +39,8 @@ def verify(
     """Run the oracle and its compiled twin and compare every fire world and run record."""
     for name in policy or []:
         make_policy(name, policy_seed)
-    scenarios = target_of(target)
-    chosen = [(scenario, list(seeds_for(seeds, scenario))) for scenario in scenarios]
+    scenarios = [scenario for name in target for scenario in target_of(name)]
+    chosen = [(scenario, seeds_for(seeds, scenario).listed()) for scenario in scenarios]
     from ember_jax.differential import ALL_POLICIES, compare
     from ember_jax.world import shared_size
 

@@ -268,3 +268,42 @@ def test_a_closed_pipe_and_an_error_leave_no_traceback():
     assert "Traceback" not in result.stderr
     assert result.returncode == 0
     assert json.loads(result.stdout)["seed"] == 0
+
+
+def test_two_scenarios_of_one_id_do_not_overwrite_each_others_records(refused, tmp_path):
+    other = tmp_path / "other.json"
+    document = json.loads(scenario_path(FLAT).read_text())
+    document["fire"]["spread_probability"] = 0.9
+    other.write_text(json.dumps(document))
+    text = refused("run", FLAT, other, "--policy", "always-stay-v1", "--out", tmp_path / "records")
+    assert f"two scenarios have the ID {FLAT}" in text
+    assert not (tmp_path / "records").exists()
+
+
+def test_verify_takes_several_targets(ember):
+    options = ("--seeds", "0", "--policy", "always-stay-v1", "--json")
+    result = ember("verify", FLAT, "v1-pub-10-maze", *options)
+    assert [line["scenario"] for line in result.lines] == [FLAT, "v1-pub-10-maze"]
+
+
+@pytest.mark.parametrize(
+    "command", [("verify", FLAT), ("pack", "build", "public-v1", "--id", "x", "--out", "x.json")]
+)
+def test_ranges_that_cannot_be_held_are_refused_at_once(refused, command):
+    start = time.monotonic()
+    assert "at most 1000000" in refused(*command, "--seeds", "0:18446744073709551616")
+    assert time.monotonic() - start < 2
+
+
+def test_a_sweep_without_end_is_refused(refused, tmp_path):
+    text = refused("sweep", FLAT, "--seeds", "0:18446744073709551616", "--out", tmp_path / "s")
+    assert "rows, more than 100000000000" in text
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_map_without_ignition_is_imported_with_a_warning(ember, tmp_path):
+    path = tmp_path / "map.txt"
+    path.write_text("P.E\n")
+    result = ember("import", path, "--out", tmp_path / "out.json", "--json")
+    assert result.code == 0
+    assert "nothing in it ever burns" in result.err
