@@ -1,0 +1,15 @@
+"""Whole steps of environments: `python -m benchmarks.step [SCENARIO …]`."""
+
+import sys
+
+from benchmarks.question import ask
+from benchmarks.work import Work
+
+
+def main(argv: list[str] | None = None) -> bool:
+    """Print the table and the JSON lines; tell whether all programs agreed."""
+    return ask("Whole steps of environments", Work.STEP, argv=argv)
+
+
+if __name__ == "__main__":
+    sys.exit(not main())

@@ -1,0 +1,15 @@
+"""Fire worlds: `python -m benchmarks.worlds [SCENARIO …]`."""
+
+import sys
+
+from benchmarks.question import ask
+from benchmarks.work import Work
+
+
+def main(argv: list[str] | None = None) -> bool:
+    """Print the table and the JSON lines; tell whether all programs agreed."""
+    return ask("Fire worlds", Work.WORLD, argv=argv)
+
+
+if __name__ == "__main__":
+    sys.exit(not main())
