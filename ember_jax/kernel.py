@@ -1,4 +1,4 @@
-"""Compiling a batch as one kernel, and running batches on every core.
+"""Compiling a batch as one kernel, and running batches on every core or device.
 
 XLA on CPU runs a loop of many small kernels, each with its own overhead. A call that carries the attribute
 `xla_cpu_small_call` (undocumented) and is not inlined is compiled as one kernel with all its loops inside,
@@ -8,6 +8,7 @@ results are the same, so nothing but speed depends on it.
 64-bit integers live in a local `enable_x64` scope around trace, compile and call.
 """
 
+import itertools
 import os
 import threading
 from collections import deque
@@ -30,7 +31,7 @@ _Result = TypeVar("_Result")
 
 
 class Kernel:
-    """A function that is compiled once for each static argument and shape of its arrays, as one kernel.
+    """A function that is compiled once for each static argument, shape of its arrays and device, as one kernel.
 
     Attributes:
         compilations: how often the function was compiled.
@@ -55,9 +56,10 @@ class Kernel:
         return jax.jit(tagged)
 
     def compile(self, static: Any, *arrays: Any) -> Any:
-        """Return the executable for these shapes, compiling it when it is new."""
+        """Return the executable for these shapes on the default device, compiling it when it is new."""
         leaves, structure = jax.tree.flatten(arrays)
-        key = (static, structure, tuple((np.shape(leaf), np.asarray(leaf).dtype) for leaf in leaves))
+        shapes = tuple((np.shape(leaf), np.asarray(leaf).dtype) for leaf in leaves)
+        key = (static, structure, shapes, devices()[0])
         with self._lock, jax.enable_x64(True):
             if key not in self._compiled:
                 self._compiled[key] = _compile(self.traceable(static).lower(*arrays))
@@ -87,22 +89,41 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def devices() -> list[jax.Device]:
+    """Return the devices that batches are dealt to: all local ones, or the one that the user has set."""
+    chosen: Any = jax.config.jax_default_device  # type: ignore[attr-defined]
+    if chosen is None or isinstance(chosen, str):
+        local: list[jax.Device] = jax.local_devices(backend=chosen)
+        return local if chosen is None else local[:1]
+    return [chosen]
+
+
 def run_batches(
     function: Callable[[_Item], _Result], batches: Iterable[_Item], *, threads: int | None = None
 ) -> Iterator[_Result]:
     """Yield `function(batch)` for every batch, in order, several at a time in threads.
 
-    A compiled call releases the interpreter's lock, so threads use all cores. At most two batches a thread
+    A compiled call releases the interpreter's lock, so threads use all cores. Batches are dealt to the devices
+    in turn; with several devices there is a thread for each, else one for each core. At most two batches a thread
     are under way or waiting to be taken, whatever the number of batches.
     """
-    threads = cores() if threads is None else threads
+    dealt = devices()
+    if threads is None:
+        threads = len(dealt) if len(dealt) > 1 else cores()
     if threads == 1:
         yield from map(function, batches)
         return
+
+    def run(device: jax.Device, batch: _Item) -> _Result:
+        if len(dealt) == 1:
+            return function(batch)
+        with jax.default_device(device):
+            return function(batch)
+
     pending: deque[Future[_Result]] = deque()
     with ThreadPoolExecutor(max_workers=threads) as pool:
-        for batch in batches:
-            pending.append(pool.submit(function, batch))
+        for device, batch in zip(itertools.cycle(dealt), batches, strict=False):
+            pending.append(pool.submit(run, device, batch))
             if len(pending) >= 2 * threads:
                 yield pending.popleft().result()
         while pending:
