@@ -10,6 +10,7 @@ from ember_cli import (
     console,
     efficiency,
     evaluate,
+    generate,
     import_,
     leaderboard,
     merge,
@@ -46,6 +47,7 @@ app.command("sweep")(sweep.sweep)
 app.command("survivability")(survivability.survivability)
 app.command("merge")(merge.merge)
 app.command("import")(import_.import_)
+app.command("generate")(generate.generate)
 app.command("statistics")(statistics.statistics)
 app.command("score")(score.score)
 app.command("compare")(compare.compare)

@@ -1,0 +1,1 @@
+"""Generated scenarios: drawn buildings, families, and the fires that accept them (generator 1.0)."""

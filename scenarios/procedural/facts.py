@@ -1,0 +1,159 @@
+"""What the map and the people of a scenario say without any fire."""
+
+import functools
+from collections import Counter
+
+from ember_ref.grid import Grid, Position
+from ember_ref.scenario import Scenario
+from scenarios.procedural.measures import dead_ends, open_cells, wide_cells
+
+_STRETCH = 3  # cells of a narrow corridor
+
+
+class Facts:
+    """Figures of one scenario, each computed when it is first asked for; they depend on no ID."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        """Take a scenario."""
+        self.scenario = scenario
+        self.grid: Grid = scenario.grid
+        self.exits: list[Position] = sorted(exit.position for exit in scenario.exits)
+        self.people: list[Position] = sorted(person.position for person in scenario.people)
+        self.ignitions: list[Position] = list(scenario.fire.ignitions)
+
+    @functools.cached_property
+    def floor(self) -> int:
+        """Open cells that are no exit."""
+        return sum(1 for _ in open_cells(self.grid)) - len(self.exits)
+
+    @functools.cached_property
+    def walk(self) -> dict[Position, int]:
+        """The distance of every cell to its nearest exit, fire ignored."""
+        return self.grid.distances(self.exits)
+
+    @functools.cached_property
+    def to_exit(self) -> list[dict[Position, int]]:
+        """The distance of every cell to each exit."""
+        return [self.grid.distances([exit]) for exit in self.exits]
+
+    @functools.cached_property
+    def connected(self) -> bool:
+        """Whether every open cell has a way to an exit."""
+        return len(self.walk) == self.floor + len(self.exits)
+
+    def nearest(self, cell: Position) -> int:
+        """Return the index of the nearest exit; the first row-major of equals."""
+        return min(range(len(self.exits)), key=lambda e: self.to_exit[e].get(cell, 1 << 30))
+
+    @functools.cached_property
+    def floor_by_exit(self) -> list[int]:
+        """How many floor cells have each exit as their nearest."""
+        counts = Counter(self.nearest(cell) for cell in open_cells(self.grid))
+        return [counts[e] - 1 for e in range(len(self.exits))]
+
+    @functools.cached_property
+    def people_by_exit(self) -> list[int]:
+        """How many people have each exit as their nearest."""
+        counts = Counter(map(self.nearest, self.people))
+        return [counts[e] for e in range(len(self.exits))]
+
+    @functools.cached_property
+    def exit_gap(self) -> int:
+        """The least walking distance between two exits; 0 with one exit."""
+        pairs = [(e, other) for e in range(len(self.exits)) for other in range(e)]
+        return min((self.to_exit[e].get(self.exits[other], 1 << 30) for e, other in pairs), default=0)
+
+    @functools.cached_property
+    def ignition_gap(self) -> int:
+        """The least walking distance between two ignitions; 0 with one."""
+        found = [1 << 30]
+        for i, cell in enumerate(self.ignitions):
+            reach = self.grid.distances([cell])
+            found += [reach[other] for other in self.ignitions[:i] if other in reach]
+        return min(found) if len(self.ignitions) > 1 else 0
+
+    @functools.cached_property
+    def queue(self) -> int:
+        """The sum of the steps in which people would leave through one exit cell, one a step, without fire."""
+        return sum(queue_steps([self.walk[person] for person in self.people]))
+
+    @functools.cached_property
+    def behind_narrow(self) -> int:
+        """The most people that one corridor, a cell wide for 3 cells or more, cuts off from all exits."""
+        most = 0
+        for cell in self._narrow():
+            free = self.grid.distances(self.exits, avoid={cell})
+            most = max(most, sum(person not in free for person in self.people))
+        return most
+
+    def _narrow(self) -> list[Position]:
+        """Return one cell of every narrow stretch."""
+        narrow = {cell for cell in open_cells(self.grid) if len(self.grid.neighbours(cell)) == 2} - set(self.exits)
+        found, left = [], set(narrow)
+        while left:
+            stretch, front = set(), {min(left)}
+            while front:
+                stretch |= front
+                left -= front
+                front = {y for x in front for y in self.grid.neighbours(x) if y in left}
+            if len(stretch) >= _STRETCH:
+                found.append(min(stretch))
+        return found
+
+    @functools.cached_property
+    def better_elsewhere(self) -> tuple[int, int]:
+        """For the busiest exit: people whose nearest it is, and how many reach another before its queue ends.
+
+        Others are at least half as far again for those who count.
+        """
+        busiest = max(range(len(self.exits)), key=lambda e: self.people_by_exit[e])
+        mine = [person for person in self.people if self.nearest(person) == busiest]
+        if not mine or len(self.exits) < 2:
+            return len(mine), 0
+        end = queue_steps([self.to_exit[busiest][person] for person in mine])[-1]
+        sooner = 0
+        for person in mine:
+            here = self.to_exit[busiest][person]
+            other = min(self.to_exit[e].get(person, 1 << 30) for e in range(len(self.exits)) if e != busiest)
+            sooner += 2 * other >= 3 * here and other < end
+        return len(mine), sooner
+
+    @functools.cached_property
+    def detours(self) -> int:
+        """How many people walk at least half as far again as the crow flies (in Manhattan steps)."""
+        count = 0
+        for row, col in self.people:
+            straight = min(abs(row - r) + abs(col - c) for r, c in self.exits)
+            count += 2 * self.walk[row, col] >= 3 * straight
+        return count
+
+    @functools.cached_property
+    def dead_ends(self) -> int:
+        """Open cells with exactly one open neighbour, exits left out."""
+        return dead_ends(self.grid) - sum(len(self.grid.neighbours(exit)) == 1 for exit in self.exits)
+
+    @functools.cached_property
+    def wide_cells(self) -> int:
+        """Open cells in an open square of two by two."""
+        return wide_cells(self.grid)
+
+    @functools.cached_property
+    def ways(self) -> dict[str, list[Position]]:
+        """Everybody's shortest way, from the start to the exit: the one of `static-shortest-path-v1`."""
+        return {person.id: self.way(person.position) for person in self.scenario.people}
+
+    def way(self, cell: Position) -> list[Position]:
+        """Return the shortest way from a cell to an exit, the first in action order; the cell alone without one."""
+        way = [cell]
+        while self.walk.get(cell, 0) > 0:
+            cell = next(y for y in self.grid.neighbours(cell) if self.walk[y] == self.walk[cell] - 1)
+            way.append(cell)
+        return way
+
+
+def queue_steps(releases: list[int]) -> list[int]:
+    """Return the steps in which people leave through one cell, one a step, each at its release or later."""
+    steps: list[int] = []
+    for release in sorted(releases):
+        steps.append(max(release, steps[-1] + 1 if steps else 1))
+    return steps
