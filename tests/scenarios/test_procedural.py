@@ -178,7 +178,8 @@ def test_generated_families_are_those_of_the_contract_but_custom():
 
 @pytest.mark.parametrize("size", Size)
 @pytest.mark.parametrize("family", GENERATED)
-def test_every_generated_scenario_holds_its_measures_and_rules(family, size, every_fire_is_good):
+@pytest.mark.usefixtures("every_fire_is_good")
+def test_every_generated_scenario_holds_its_measures_and_rules(family, size):
     for index in range(4):
         made = generate(family, index, Request(seed=3, size=size))
         assert layout_faults(made.building) == []
@@ -192,7 +193,8 @@ def test_every_generated_scenario_holds_its_measures_and_rules(family, size, eve
         assert all(near.get(person.position, 9) >= 3 for person in scenario.people)
 
 
-def test_a_scenario_depends_on_neither_count_nor_workers_nor_other_families(every_fire_is_good):
+@pytest.mark.usefixtures("every_fire_is_good")
+def test_a_scenario_depends_on_neither_count_nor_workers_nor_other_families():
     alone = generate("maze", 2, SMALL)
     many = list(generate_all(["exit_loss", "maze"], 3, SMALL, workers=3))
     assert many[-1].to_dict() == alone.to_dict()
@@ -203,7 +205,8 @@ def test_a_scenario_depends_on_neither_count_nor_workers_nor_other_families(ever
     assert [item.to_dict() for item in again] == [item.to_dict() for item in many]
 
 
-def test_seeds_indices_sizes_and_difficulties_give_other_scenarios(every_fire_is_good):
+@pytest.mark.usefixtures("every_fire_is_good")
+def test_seeds_indices_sizes_and_difficulties_give_other_scenarios():
     requests = [
         SMALL,
         Request(seed=6, size=Size.SMALL),
@@ -214,7 +217,8 @@ def test_seeds_indices_sizes_and_difficulties_give_other_scenarios(every_fire_is
     assert len(hashes) == 8
 
 
-def test_harder_fires_spread_faster(every_fire_is_good):
+@pytest.mark.usefixtures("every_fire_is_good")
+def test_harder_fires_spread_faster():
     means = []
     for difficulty in Difficulty:
         made = generate_all(["maze"], 12, Request(seed=5, size=Size.SMALL, difficulty=difficulty))
@@ -224,7 +228,8 @@ def test_harder_fires_spread_faster(every_fire_is_good):
     assert means[1] * 1.4 < means[2]
 
 
-def test_ids_say_nothing_about_the_distance(every_fire_is_good):
+@pytest.mark.usefixtures("every_fire_is_good")
+def test_ids_say_nothing_about_the_distance():
     leanings = []
     for item in generate_all(["single_exit_high_density", "multiple_exits"], 30, SMALL):
         facts = Facts(item.scenario)
@@ -239,7 +244,8 @@ def ranks(values):
     return [sum(v < value for v in values) + (sum(v == value for v in values) - 1) / 2 for value in values]
 
 
-def test_exit_ids_do_not_follow_the_order_of_their_places(every_fire_is_good):
+@pytest.mark.usefixtures("every_fire_is_good")
+def test_exit_ids_do_not_follow_the_order_of_their_places():
     orders = set()
     for item in generate_all(["multiple_exits"], 12, SMALL):
         cells = [exit.position for exit in item.scenario.exits]
@@ -258,7 +264,8 @@ MAPS = [f"tests/vectors/maps/{name}" for name in ("mesa-fire/floorplan_1.txt", "
 
 
 @pytest.mark.parametrize("path", MAPS)
-def test_a_real_map_is_the_base(path, every_fire_is_good, request):
+@pytest.mark.usefixtures("every_fire_is_good")
+def test_a_real_map_is_the_base(path, request):
     file = request.config.rootpath / path
     base = map_base(file.name, read_map(file))
     made = generate("multiple_ignitions", 0, SMALL, maps=[base])
@@ -289,7 +296,8 @@ def test_a_map_that_cannot_be_of_a_family_is_given_up(tmp_path, monkeypatch):
         generate("maze", 0, SMALL, maps=[base])
 
 
-def test_the_folder_is_a_suite_with_a_manifest(tmp_path, every_fire_is_good):
+@pytest.mark.usefixtures("every_fire_is_good")
+def test_the_folder_is_a_suite_with_a_manifest(tmp_path):
     made = list(generate_all(["exit_loss", "maze"], 2, SMALL))
     given = parameters(["exit_loss", "maze"], 2, SMALL, [])
     suite = suite_of(suite_id_of(given), made)
@@ -304,19 +312,21 @@ def test_the_folder_is_a_suite_with_a_manifest(tmp_path, every_fire_is_good):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["suite"]
 
 
-def test_a_folder_that_is_there_is_never_touched(tmp_path, every_fire_is_good):
+@pytest.mark.usefixtures("every_fire_is_good")
+def test_a_folder_that_is_there_is_never_touched(tmp_path):
     made = [generate("maze", 0, SMALL)]
     given = parameters(["maze"], 1, SMALL, [])
     suite = suite_of("s", made)
     (tmp_path / "suite").mkdir()
     with pytest.raises(DocumentError, match="is there already; name a folder that is not"):
         write_folder(tmp_path / "suite", suite, made, given)
-    with pytest.raises(DocumentError, match="cannot be made: .*nowhere is no folder"):
+    with pytest.raises(DocumentError, match=r"cannot be made: .*nowhere is no folder"):
         write_folder(tmp_path / "nowhere" / "suite", suite, made, given)
     assert [path.name for path in tmp_path.rglob("*")] == ["suite"]
 
 
-def test_a_failed_write_leaves_nothing(tmp_path, every_fire_is_good):
+@pytest.mark.usefixtures("every_fire_is_good")
+def test_a_failed_write_leaves_nothing(tmp_path):
     made = [generate("maze", 0, SMALL)]
     with pytest.raises(TypeError, match="not JSON serializable"):
         write_folder(tmp_path / "suite", suite_of("s", made), made, {"bad": object()})
