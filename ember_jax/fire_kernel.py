@@ -45,7 +45,7 @@ class FireSize(NamedTuple):
     margin: int
     """Words of padding on each side."""
     planes: int
-    """Bits of a spread's number, K."""
+    """Bits of a spread's number, K; 0 where only what burns is asked for, not since when."""
     tiles: int
     """Tiles of a call, T."""
 
@@ -270,7 +270,7 @@ def start_fire(ground: Any, size: FireSize, seed_hi: Array, seed_lo: Array) -> F
         end=ground.words,
         burning=jnp.pad(ignitions, ((size.margin, size.margin), (0, 0))),
         ignited=jnp.zeros_like(ignitions),
-        planes=planes.at[0].set(~ignitions),  # not burning: the Gray code of spread 1
+        planes=planes.at[:1].set(~ignitions),  # not burning: the Gray code of spread 1
         successes=_open(ground, seed_hi, seed_lo),
         drawn=none,
         scratch=(row, row, row, row, row),
@@ -337,6 +337,8 @@ def spread(ground: Any, size: FireSize, state: FireState) -> FireState:
 
 def _count(ground: Any, size: FireSize, planes: Array, burning: Array, spread: Array) -> Array:
     """Move the cells that don't burn on to the next spread: one bit of a Gray code changes."""
+    if not size.planes:
+        return planes
     zeros = lax.population_count((spread & -spread) - jnp.int32(1))
     plane = jnp.minimum(zeros, jnp.int32(size.planes - 1))
 

@@ -78,7 +78,7 @@ def rows(
 def outcomes(scenario: Scenario, seeds: np.ndarray, policy: str, *, policy_seed: int = 0) -> Outcomes:
     """Run a policy under each of many seeds, in the fastest form that has it."""
     if supports(scenario, policy):
-        fast = rollout_summaries(scenario, seeds, policy)
+        fast = rollout_summaries(scenario, seeds, policy, policy_seed=policy_seed)
         return Outcomes(*(getattr(fast, name) for name in Outcomes._fields))
     # Field by field, so that no batch's worlds are kept.
     parts = [

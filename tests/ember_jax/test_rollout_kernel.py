@@ -6,61 +6,24 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from ember_jax import rollout, rollout_kernel
-from ember_jax.fire_kernel import padded_seeds
-from ember_jax.rollout_kernel import (
-    FIRE_AWARE,
-    MOST_PEOPLE,
-    POLICIES,
-    STATIC_POLICIES,
-    rollout_ground,
-    rollout_size,
-    rollout_summaries,
-    supports,
+from rollout_twins import (
+    FIELDS,
+    SEEDS,
+    assert_equals_plain,
+    assert_random_scenarios_equal_plain,
+    call_of,
+    make_scenario,
 )
+
+from ember_jax import rollout_kernel
+from ember_jax.kernel import Kernel
+from ember_jax.movement_kernel import MOST_PEOPLE
+from ember_jax.rollout_kernel import POLICIES, rollout_summaries, supports
 from ember_jax.simulator import ALL_RESOLVED, CASUALTY, EVACUATED
-from ember_ref.scenario import Scenario, load_scenario
+from ember_ref.scenario import load_scenario
 
 VECTORS = Path(__file__).parents[1] / "vectors"
-STATIC = "static-shortest-path-v1"
-FIELDS = ("steps", "termination", "status", "resolution_step", "exit_index", "cause", "cells_moved")
-SEEDS = np.array([0, 1, 2**32, 2**64 - 1], dtype=np.uint64)
-
-
-def _scenario(height, width, *, exits, people, ignitions=(), obstacles=(), blocked=False, **fire):
-    return Scenario.from_dict(
-        {
-            "schema_version": "1.0",
-            "id": "rollout",
-            "description": "",
-            "seed": 0,
-            "grid": {"width": width, "height": height, "obstacles": [list(cell) for cell in obstacles]},
-            "exits": [{"id": f"E{i}", "position": list(cell)} for i, cell in enumerate(exits)],
-            "people": [{"id": f"P{i:02}", "position": list(cell)} for i, cell in enumerate(people)],
-            "fire": {
-                "model": "deterministic" if fire.get("probability", 0.3) is None else "stochastic",
-                "ignitions": [list(cell) for cell in ignitions],
-                "spread_interval": fire.get("interval", 1),
-                "spread_probability": fire.get("probability", 0.3),
-                "exits_flammable": fire.get("flammable", False),
-            },
-            "movement": {
-                "enter_fire": "blocked" if blocked else "casualty",
-                "conflict_resolution": "lowest_id_wins",
-            },
-            "termination": {"max_steps": fire.get("max_steps", 30)},
-        }
-    )
-
-
-def _assert_equals_plain(scenario, policy, seeds=SEEDS):
-    got = rollout_summaries(scenario, seeds, policy, whole_fire=True)
-    (expected,) = rollout.rollouts(scenario, seeds, policy)
-    for field in FIELDS:
-        assert np.array_equal(getattr(got, field), getattr(expected, field)), field
-    assert np.array_equal(got.stream_position, expected.fires.stream_position)
-    assert np.array_equal(got.burned, expected.fires.burned)
+STAY, RANDOM, GREEDY, STATIC, FIRE_AWARE, CONGESTION_AWARE = POLICIES
 
 
 def _assert_runs_come_out(lines, policies):
@@ -79,20 +42,27 @@ def _assert_runs_come_out(lines, policies):
     return compared
 
 
-def test_static_runs_of_the_vectors_come_out():
+@pytest.mark.parametrize("policy", [STATIC, GREEDY, RANDOM])
+def test_runs_of_the_vectors_come_out(policy):
     lines = (VECTORS / "simulator.jsonl").read_text().splitlines()
-    assert _assert_runs_come_out(lines[::4], STATIC_POLICIES) >= 40
-
-
-def test_fire_aware_runs_of_the_vectors_come_out():
-    lines = (VECTORS / "simulator.jsonl").read_text().splitlines()
-    assert _assert_runs_come_out(lines[::16], [FIRE_AWARE]) >= 4
+    assert _assert_runs_come_out(lines[::8], [policy]) >= 10
 
 
 @pytest.mark.slow
 def test_all_runs_of_the_vectors_come_out():
     lines = (VECTORS / "simulator.jsonl").read_text().splitlines()
-    assert _assert_runs_come_out(lines, POLICIES) > 240
+    assert _assert_runs_come_out(lines, [*POLICIES, f"adv-block-scrub.{CONGESTION_AWARE}"]) > 600
+
+
+@pytest.mark.parametrize("policy", [STAY, RANDOM, GREEDY, STATIC])
+def test_random_scenarios_equal_the_plain_twin(policy):
+    assert_random_scenarios_equal_plain([policy], range(60))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", POLICIES)
+def test_many_random_scenarios_equal_the_plain_twin(policy):
+    assert_random_scenarios_equal_plain([policy], range(1000, 2000))
 
 
 @given(st.data())
@@ -101,7 +71,7 @@ def test_random_crowds_equal_the_plain_twin(data):
     height, width = 6, data.draw(st.integers(4, 9))
     cells = data.draw(st.permutations([(row, col) for row in range(height) for col in range(width)]))
     people = data.draw(st.integers(9, 12))
-    scenario = _scenario(
+    scenario = make_scenario(
         height,
         width,
         exits=cells[:2],
@@ -113,51 +83,69 @@ def test_random_crowds_equal_the_plain_twin(data):
         interval=data.draw(st.integers(1, 2)),
         flammable=data.draw(st.booleans()),
     )
-    _assert_equals_plain(scenario, data.draw(st.sampled_from(POLICIES)))
+    assert_equals_plain(scenario, data.draw(st.sampled_from([RANDOM, STATIC])))
 
 
 @pytest.mark.parametrize("number", [1, 32, 33, 64])
 def test_masks_hold_every_number_of_people_up_to_64(number):
     people = [(row, col) for row in range(10) for col in range(1, 9)][:number]
-    scenario = _scenario(10, 10, exits=[(0, 0), (9, 9)], people=people, ignitions=[(5, 0)], probability=0.1)
+    scenario = make_scenario(10, 10, exits=[(0, 0), (9, 9)], people=people, ignitions=[(5, 0)], probability=0.1)
     assert supports(scenario, STATIC)
-    _assert_equals_plain(scenario, STATIC)
+    assert_equals_plain(scenario, STATIC, size=None)
 
 
-def test_more_people_and_other_policies_are_left_to_the_plain_form():
+def test_more_people_and_unknown_policies_are_left_to_the_plain_form():
     people = [(row, col) for row in range(10) for col in range(1, 9)][: MOST_PEOPLE + 1]
-    scenario = _scenario(10, 10, exits=[(0, 0)], people=people)
+    scenario = make_scenario(10, 10, exits=[(0, 0)], people=people)
     assert not supports(scenario, STATIC)
-    assert not supports(_scenario(2, 2, exits=[(0, 0)], people=[(1, 1)]), "congestion-aware-v1")
+    assert not supports(make_scenario(2, 2, exits=[(0, 0)], people=[(1, 1)]), "scripted")
 
 
-def test_results_do_not_depend_on_the_batch_or_on_running_fires_on():
+def test_a_scrubbed_policy_moves_people_like_its_own():
+    scenario = load_scenario(VECTORS / "scenarios" / "door-11.json")
+    assert_equals_plain(scenario, f"adv-block-scrub.{STATIC}", size=None)
+
+
+@pytest.mark.parametrize("policy", [STATIC, RANDOM])
+def test_results_do_not_depend_on_the_batch(policy):
     scenario = load_scenario(VECTORS / "scenarios" / "door-11.json")
     seeds = np.arange(2100, dtype=np.uint64)
-    got = rollout_summaries(scenario, seeds, STATIC, threads=2)
-    backwards = rollout_summaries(scenario, seeds[::-1], STATIC, whole_fire=True, threads=1)
+    got = rollout_summaries(scenario, seeds, policy, threads=2)
+    backwards = rollout_summaries(scenario, seeds[::-1], policy, threads=1)
+    alone = rollout_summaries(scenario, seeds[2099:], policy)
     for field in FIELDS:
         assert np.array_equal(getattr(got, field), getattr(backwards, field)[::-1]), field
-    assert got.burned is None
-    assert got.stream_position is None
+        assert np.array_equal(getattr(got, field)[2099:], getattr(alone, field)), field
 
 
-def test_scenarios_of_one_padded_size_share_a_compilation():
-    before = rollout_kernel._ROLLOUTS.compilations
-    for width, probability in ((5, 0.3), (9, None), (12, 0.0)):
-        scenario = _scenario(4, width, exits=[(0, 0)], people=[(3, 3), (2, 2)], probability=probability)
-        rollout_summaries(scenario, SEEDS, STATIC)
-        rollout_summaries(scenario, SEEDS, "always-stay-v1")
-    assert rollout_kernel._ROLLOUTS.compilations - before <= 1
-
-
-@pytest.mark.parametrize("policy", [STATIC, FIRE_AWARE])
-def test_the_call_is_one_kernel_and_lowers_for_every_platform(policy):
+def test_no_seeds_are_no_episodes():
     scenario = load_scenario(VECTORS / "scenarios" / "door-11.json")
-    size = rollout_size(scenario, policy, whole_fire=False)
-    seeds = padded_seeds(np.array([1], dtype=np.uint64), size.fire.tiles)
-    arguments = (rollout_ground(scenario, size, policy), np.int32(1), *seeds)
-    kernel = rollout_kernel._ROLLOUTS
+    assert rollout_summaries(scenario, np.zeros(0, dtype=np.uint64), STATIC).status.shape == (0, len(scenario.people))
+
+
+@pytest.mark.parametrize("x64", [True, False])
+def test_results_do_not_depend_on_the_users_64_bit_setting(x64):
+    scenario = load_scenario(VECTORS / "scenarios" / "door-11.json")
+    got = rollout_summaries(scenario, SEEDS, RANDOM, policy_seed=2**64 - 1)
+    with jax.enable_x64(x64):
+        same = rollout_summaries(scenario, SEEDS, RANDOM, policy_seed=2**64 - 1)
+    for field in FIELDS:
+        assert np.array_equal(getattr(got, field), getattr(same, field)), field
+
+
+def test_scenarios_of_one_padded_size_share_a_compilation(monkeypatch):
+    kernel = Kernel(rollout_kernel._call)
+    monkeypatch.setattr(rollout_kernel, "_ROLLOUTS", kernel)
+    for width, probability in ((5, 0.3), (9, None), (12, 0.0)):
+        scenario = make_scenario(4, width, exits=[(0, 0)], people=[(3, 3), (2, 2)], probability=probability)
+        rollout_summaries(scenario, SEEDS, STATIC)
+        rollout_summaries(scenario, SEEDS, STAY)
+    assert kernel.compilations == 1
+
+
+@pytest.mark.parametrize("policy", [STATIC, GREEDY, RANDOM])
+def test_the_call_is_one_kernel_and_lowers_for_every_platform(policy):
+    kernel, size, arguments = call_of(load_scenario(VECTORS / "scenarios" / "door-11.json"), policy)
     if jax.default_backend() == "cpu":
         text = kernel.compile(size, *arguments).as_text()
         assert text.count('inlineable="false",xla_cpu_small_call="true"') == 1

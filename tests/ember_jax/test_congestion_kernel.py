@@ -1,0 +1,81 @@
+from pathlib import Path
+
+import jax
+import pytest
+from rollout_twins import assert_equals_plain, assert_random_scenarios_equal_plain, call_of, make_scenario
+
+from ember_jax import congestion_kernel, rollout_kernel, route_kernel
+from ember_jax.kernel import Kernel
+from ember_jax.rollout_kernel import supports
+from ember_ref.scenario import load_scenario
+
+POLICY = "congestion-aware-v1"
+SCENARIOS = Path(__file__).parents[1] / "vectors" / "scenarios"
+
+
+@pytest.fixture(params=["together", "lazy"])
+def form(request, monkeypatch):
+    """Both forms of the ways to exits, on small grids."""
+    if request.param == "lazy":
+        monkeypatch.setattr(route_kernel, "_SELECTED_WORDS", 0)
+        monkeypatch.setattr(rollout_kernel, "_ROLLOUTS", _LAZY)
+    return request.param
+
+
+_LAZY = Kernel(rollout_kernel._call)
+
+
+@pytest.mark.usefixtures("form")
+def test_random_scenarios_equal_the_plain_twin():
+    assert_random_scenarios_equal_plain([POLICY], range(80))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("form")
+def test_many_random_scenarios_equal_the_plain_twin():
+    assert_random_scenarios_equal_plain([POLICY], range(1000, 2000), most_people=12)
+
+
+@pytest.mark.usefixtures("form")
+def test_a_crowd_shares_exits_out_by_load_and_waits_for_taken_cells():
+    # Nearly everybody stands nearest to one exit; some exits are behind a wall, one burns.
+    people = [(row, col) for row in range(3, 7) for col in range(2)]
+    scenario = make_scenario(
+        9,
+        9,
+        exits=[(4, 3), (0, 8), (8, 8), (2, 0), (8, 0)],
+        people=people,
+        obstacles=[(7, 1), (7, 0), (1, 7), (0, 7), (1, 8)],
+        ignitions=[(2, 0), (5, 5)],
+        flammable=True,
+        probability=0.2,
+    )
+    assert_equals_plain(scenario, POLICY)
+
+
+@pytest.mark.usefixtures("form")
+def test_a_grid_of_one_column_knows_north_from_west():
+    scenario = make_scenario(
+        12, 1, exits=[(0, 0), (11, 0)], people=[(5, 0), (6, 0), (2, 0)], ignitions=[(9, 0)], probability=0.4
+    )
+    assert_equals_plain(scenario, POLICY)
+
+
+def test_too_many_exits_are_left_to_the_plain_form():
+    cells = [(row, col) for row in range(40) for col in range(40)]
+    few = make_scenario(40, 40, exits=cells[:30], people=cells[-1:])
+    many = make_scenario(40, 40, exits=cells[: congestion_kernel.MOST_EXITS + 1], people=cells[-1:])
+    assert supports(few, POLICY)
+    assert not supports(many, POLICY)
+
+
+@pytest.mark.usefixtures("form")
+def test_the_call_is_one_kernel_and_lowers_for_every_platform():
+    kernel, size, arguments = call_of(load_scenario(SCENARIOS / "door-11.json"), POLICY)
+    if jax.default_backend() == "cpu":
+        text = kernel.compile(size, *arguments).as_text()
+        assert text.count('inlineable="false",xla_cpu_small_call="true"') == 1
+    with jax.enable_x64(True):
+        for platform in ("cpu", "cuda", "tpu"):
+            exported = jax.export.export(kernel.traceable(size), platforms=[platform])(*arguments)
+            assert exported.platforms == (platform,)
