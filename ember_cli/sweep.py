@@ -6,6 +6,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -134,12 +135,20 @@ def _make(
     fresh: dict[tuple[int, int], int] = {}
     todo = [part for part in parts if not folder.is_done(part)]
     progress = _Progress(sum(part.stop - part.start for part in todo))
-    for part in todo:
-        key = part.scenario, part.policy
-        start = time.monotonic()
-        folder.write(part, progress.counting(_rows(folder, part, policy_seed, backend)))
-        seconds[key] = seconds.get(key, 0.0) + time.monotonic() - start
-        fresh[key] = fresh.get(key, 0) + part.stop - part.start
+    # A part is written while the next one is made; at most two are held.
+    with ThreadPoolExecutor(max_workers=1) as writer:
+        writing: Future[None] | None = None
+        for number, part in enumerate(todo, start=1):
+            key = part.scenario, part.policy
+            start = time.monotonic()
+            batches = list(progress.counting(_rows(folder, part, policy_seed, backend)))
+            if writing is not None:
+                writing.result()
+            writing = writer.submit(folder.write, part, batches)
+            if number == len(todo):
+                writing.result()
+            seconds[key] = seconds.get(key, 0.0) + time.monotonic() - start
+            fresh[key] = fresh.get(key, 0) + part.stop - part.start
     progress.close()
     return seconds, fresh
 
