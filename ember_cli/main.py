@@ -6,6 +6,7 @@ import typer
 
 from ember_cli import (
     bench,
+    check_suite,
     compare,
     console,
     efficiency,
@@ -48,6 +49,7 @@ app.command("survivability")(survivability.survivability)
 app.command("merge")(merge.merge)
 app.command("import")(import_.import_)
 app.command("generate")(generate.generate)
+app.command("check-suite")(check_suite.check_suite)
 app.command("statistics")(statistics.statistics)
 app.command("score")(score.score)
 app.command("compare")(compare.compare)

@@ -138,15 +138,22 @@ class Facts:
         return wide_cells(self.grid)
 
     @functools.cached_property
-    def ways(self) -> dict[str, list[Position]]:
-        """Everybody's shortest way, from the start to the exit: the one of `static-shortest-path-v1`."""
-        return {person.id: self.way(person.position) for person in self.scenario.people}
+    def clear_walk(self) -> dict[Position, int]:
+        """The distance of every cell to its nearest exit around what burns at step 0."""
+        return self.grid.distances(self.exits, avoid=frozenset(self.ignitions))
 
-    def way(self, cell: Position) -> list[Position]:
-        """Return the shortest way from a cell to an exit, the first in action order; the cell alone without one."""
-        way = [cell]
-        while self.walk.get(cell, 0) > 0:
-            cell = next(y for y in self.grid.neighbours(cell) if self.walk[y] == self.walk[cell] - 1)
+    @functools.cached_property
+    def ways(self) -> dict[str, list[Position]]:
+        """Everybody's shortest way around what burns at step 0, from the start to the exit.
+
+        It is the way that `fire-aware-shortest-path-v1` sets out on; the start alone where there is none.
+        """
+        return {person.id: self._way(person.position) for person in self.scenario.people}
+
+    def _way(self, cell: Position) -> list[Position]:
+        walk, way = self.clear_walk, [cell]
+        while walk.get(cell, 0) > 0:
+            cell = next(y for y in self.grid.neighbours(cell) if walk.get(y) == walk[cell] - 1)
             way.append(cell)
         return way
 

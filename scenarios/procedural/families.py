@@ -215,8 +215,8 @@ _FAMILIES: Final = (
         fire_rules=(
             FireRule(
                 name="detours",
-                text="in a quarter of the fires, the shortest way of somebody with an escape closes before they are "
-                "through it, even alone",
+                text="in a quarter of the fires the shortest way of somebody with an escape, clear at step 0, "
+                "closes before they are through it, even alone",
                 share=lambda t: (t.detour_fires, t.fires),
                 least=Fraction(1, 4),
                 accept=Fraction(3, 8),

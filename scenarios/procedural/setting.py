@@ -215,8 +215,11 @@ def _ignitions(
         reach = grid.distances([draws.pick(exits)])
         places = [cell for cell, distance in reach.items() if 2 <= distance <= 7]
     elif family.fire == "way" and draws.chance(4, 5):
+        # Beside a way of many, not on it: the fire has to come to the way while people take it.
         traffic = _traffic(grid, walk, seats)
-        places = [cell for cell in walk if 8 * traffic[cell] >= len(seats) and walk[cell] >= 3]
+        busy = [cell for cell in walk if 8 * traffic[cell] >= len(seats) and walk[cell] >= 3]
+        reach = grid.distances(sorted(busy))
+        places = [cell for cell, distance in reach.items() if 1 <= distance <= 4]
     else:
         places = list(seats)
     places = sorted(cell for cell in places if cell not in taken)

@@ -24,7 +24,7 @@ from scenarios.procedural.generator import NO_ROOM, generate, generate_all
 from scenarios.procedural.measures import layout_faults
 from scenarios.procedural.setting import Difficulty, Request, Size
 from scenarios.procedural.site import map_base
-from scenarios.procedural.trial import COLUMNS, Trial, compiled_columns, oracle_columns, tally
+from scenarios.procedural.trial import COLUMNS, Trial, compiled_trial, oracle_columns, tally
 
 SMALL = Request(seed=5, size=Size.SMALL)
 GOOD = Trial(
@@ -156,20 +156,31 @@ def test_people_behind_a_corridor_one_cell_wide():
 def test_both_backends_give_the_same_figures(name):
     facts = Facts(load_scenario(scenario_path(name)))
     seeds = [0, 1, 7, 2**64 - 1]
-    oracle, compiled = oracle_columns(facts, seeds), compiled_columns(facts, seeds)
+    oracle, compiled = oracle_columns(facts, seeds), compiled_trial(facts, seeds)
     assert {column: values.tolist() for column, values in compiled.items()} == oracle
     assert tuple(oracle) == COLUMNS
     assert tally(3, oracle) == tally(3, compiled)
 
 
-def test_a_way_closes_when_who_walks_it_comes_to_harm():
-    # The fire is at the fourth cell of the way, one step a cell: it meets P1 half way, and P2 is through.
-    facts = Facts(scenario_from_text(["P2.....E".replace("2", "."), "########"], id="s", max_steps=20))
-    assert oracle_columns(facts, [0])["detours"] == [0]
+@pytest.mark.parametrize(("interval", "closes"), [(1, 1), (2, 0)])
+def test_a_way_closes_when_the_fire_is_on_it_before_who_walks_it(interval, closes):
+    # The way east passes (0, 7) at step 4; the fire is there at step 3 intervals. The way west is longer, and safe.
+    rows = ["...P.....E", ".######.##", ".######.##", ".######*##", ".#########", "E#########"]
+    facts = Facts(scenario_from_text(rows, id="s", max_steps=20, spread_interval=interval))
+    assert facts.ways["P1"][-1] == (0, 9)
+    found = oracle_columns(facts, [0])
+    assert found["detours"] == [closes]
+    assert found["fixed_evacuated"] == [1 - closes]
+    assert found["aware_evacuated"] == found["max_evacuated"] == [1]
+
+
+def test_ways_avoid_what_burns_at_step_0():
     facts = Facts(scenario_from_text(["P..*...E", "........"], id="s", max_steps=20))
-    assert oracle_columns(facts, [0])["detours"] == [0]  # the way closes, but nothing saves the person
-    facts = Facts(scenario_from_text(["P..*...E", "........", "E......."], id="s", max_steps=20))
-    assert facts.ways["P1"] == [(0, 0), (1, 0), (2, 0)]
+    assert (0, 3) not in facts.ways["P1"]
+    assert len(facts.ways["P1"]) == 10
+    facts = Facts(scenario_from_text(["P..*...E"], id="s", max_steps=20))
+    assert facts.ways["P1"] == [(0, 0)]
+    assert oracle_columns(facts, [0])["detours"] == [0]  # nothing saves the person
 
 
 def test_generated_families_are_those_of_the_contract_but_custom():
