@@ -87,6 +87,9 @@ _CLEAR: Final[Mapping[Difficulty, int]] = MappingProxyType(
 )
 """Moves between an ignition and the nearest person, at least."""
 
+_BYTE_HORIZON: Final = 250
+"""The longest horizon, in tens, whose steps fit a byte in the compiled references."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
@@ -133,6 +136,8 @@ def set_up(draws: Draws, family: Family, site: Site, request: Request, *, id: st
     percent = draws.between(*_PERCENT[request.difficulty]) * interval
     far = max(walk[person] for person in people)
     horizon = 10 * (-(-(2 * far + len(people) // len(exits) + 30) // 10))
+    if 2 * far <= _BYTE_HORIZON:  # few scenarios are worth a compilation for longer steps
+        horizon = min(horizon, _BYTE_HORIZON)
     return Scenario(
         id=id,
         description=_description(site, family, request, len(people), len(exits)),
