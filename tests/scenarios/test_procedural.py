@@ -11,6 +11,7 @@ from ember_ref.suite import FAMILIES, load_suite
 from scenarios.bundled import scenario_path
 from scenarios.maps import read_map
 from scenarios.procedural import generator
+from scenarios.procedural.check import check_scenario
 from scenarios.procedural.facts import Facts, queue_steps
 from scenarios.procedural.families import (
     GENERATED,
@@ -21,7 +22,7 @@ from scenarios.procedural.families import (
 )
 from scenarios.procedural.folder import parameters, suite_id_of, suite_of, write_folder
 from scenarios.procedural.generator import NO_ROOM, generate, generate_all
-from scenarios.procedural.measures import layout_faults
+from scenarios.procedural.measures import LAYOUT_RULES, layout_faults
 from scenarios.procedural.setting import Difficulty, Request, Size
 from scenarios.procedural.site import map_base
 from scenarios.procedural.trial import COLUMNS, Trial, compiled_trial, oracle_columns, tally
@@ -373,3 +374,26 @@ def read_map_of(rows):
         file = pathlib.Path(folder) / "m.txt"
         file.write_text(rows)
         return read_map(file)
+
+
+def test_the_page_has_every_rule_and_measure_word_for_word(request):
+    page = (request.config.rootpath / "docs/procedural.md").read_text()
+    for family in GENERATED.values():
+        assert f"| `{family.name}` | {family.text} |" in page
+    for rule in [rule for family in GENERATED for rule in map_rules(family)]:
+        assert f"| `{rule.name}` | {rule.text} |" in page
+    for rule in [rule for family in GENERATED for rule in fire_rules(family)]:
+        assert f"| `{rule.name}` | {rule.text} ({rule.least}) | {rule.accept} |" in page
+    for name, (text, _) in LAYOUT_RULES.items():
+        assert f"| `{name}` | {text} |" in page
+
+
+@pytest.mark.usefixtures("every_fire_is_good")
+def test_scenarios_of_one_size_share_their_compilations():
+    from ember_jax.references_kernel import _REFERENCES, reference_size
+
+    made = [item.scenario for item in generate_all(["multiple_exits", "exit_loss"], 6, SMALL)]
+    before = _REFERENCES.compilations
+    for scenario in made:
+        check_scenario(scenario, "custom", [0, 1])
+    assert _REFERENCES.compilations - before <= len(set(map(reference_size, made))) <= 2
