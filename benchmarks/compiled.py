@@ -5,7 +5,7 @@ import numpy as np
 from benchmarks.environment import actions_of, environment_steps
 from benchmarks.work import Results, Task, Work
 from ember_jax.fire_kernel import fire_summaries, fire_worlds
-from ember_jax.kernel import cores, run_batches
+from ember_jax.kernel import cores
 from ember_jax.references_kernel import reference_summaries
 from ember_jax.rollout import rollouts
 from ember_jax.rollout_kernel import rollout_summaries, supports
@@ -41,16 +41,8 @@ class Compiled:
             return {name: getattr(references, name) for name in names}
         if task.work is Work.ROLLOUT:
             return _episodes(scenario, seeds, str(task.policy), threads)
-        share = -(-count // threads)
         actions = actions_of(len(scenario.people), count)
-        parts = run_batches(
-            lambda at: environment_steps(
-                scenario, first + at, min(share, count - at), actions[:, at : at + share], count
-            ),
-            range(0, count, share),
-            threads=threads,
-        )
-        return {"lanes": np.concatenate(list(parts))}
+        return {"lanes": environment_steps(scenario, first, actions, count, threads=threads)}
 
 
 def _episodes(scenario: Scenario, seeds: np.ndarray, policy: str, threads: int) -> Results:

@@ -12,11 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from ember_jax.simulator import CASUALTY, EVACUATED, reset, select, step
-from ember_jax.stream import Uint64, join, split
-from ember_jax.world import World, WorldSize, world_from_scenario
+from ember_jax.fire_kernel import fold_max, padded_seeds, repeat_if
+from ember_jax.kernel import LANES, Kernel, run_batches
+from ember_jax.simulator import ACTIVE, CASUALTY, EVACUATED
+from ember_jax.simulator_kernel import EnvironmentSize, environment_ground, environment_size, reset, step
+from ember_jax.stream import join
 from ember_ref.scenario import Scenario
 
+TILES = 8
+"""Tiles of a call."""
 STEPS = 32
 """Steps of a call."""
 COLUMNS = (
@@ -33,45 +37,92 @@ def actions_of(people: int, lanes: int) -> np.ndarray:
     return generator.integers(0, 5, size=(STEPS, lanes, people), dtype=np.int8)
 
 
-def environment_steps(scenario: Scenario, first: int, lanes: int, actions: np.ndarray, stride: int) -> np.ndarray:
-    """Make `STEPS` steps of every lane: uint64[lanes, 9], see `COLUMNS`; `stride` is the N of this module."""
-    size = WorldSize(
-        rows=scenario.grid.height, cols=scenario.grid.width, people=len(scenario.people), exits=len(scenario.exits)
-    )
-    world = world_from_scenario(scenario, size=size)
-    hi, lo = split(np.arange(lanes, dtype=np.uint64) + np.uint64(first))
-    totals, position = jax.device_get(_run(world, hi, lo, actions, np.uint32(stride)))
-    return np.concatenate([totals.astype(np.uint64), join(*position)[:, None]], axis=1)
+def environment_steps(
+    scenario: Scenario, first: int, actions: np.ndarray, stride: int, *, threads: int = 1
+) -> np.ndarray:
+    """Make steps of every lane: uint64[lanes, 9], see `COLUMNS`.
+
+    Args:
+        scenario: the scenario.
+        first: the seed of lane 0.
+        actions: int8[STEPS, lanes, people].
+        stride: what an environment's next seed is later.
+        threads: calls at a time.
+    """
+    size = environment_size(scenario)
+    ground = environment_ground(scenario, size, wide=True)
+    steps, lanes, people = actions.shape
+    per_call = TILES * LANES
+
+    def call(at: int) -> np.ndarray:
+        number = min(per_call, lanes - at)
+        mine = np.zeros((steps, TILES, size.people, LANES), dtype=np.int8)
+        part = np.zeros((steps, per_call, people), dtype=np.int8)
+        part[:, :number] = actions[:, at : at + number]
+        mine[:, :, :people] = part.reshape(steps, TILES, LANES, people).swapaxes(2, 3)
+        hi, lo = padded_seeds(np.arange(number, dtype=np.uint64) + np.uint64(first + at), TILES)
+        tiles = np.asarray(-(-number // LANES), dtype=np.int32)
+        totals, position_hi, position_lo = _STEPS(size, ground, tiles, hi, lo, mine, np.uint32(stride))
+        columns = totals.astype(np.uint64).swapaxes(1, 2).reshape(per_call, -1)
+        position = join(position_hi, position_lo).reshape(per_call, 1)
+        return np.concatenate([columns, position], axis=1)[:number]
+
+    return np.concatenate(list(run_batches(call, range(0, lanes, per_call), threads=threads)))
 
 
-@jax.jit
-def _run(world: World, hi: Array, lo: Array, actions: Array, stride: Array) -> tuple[Array, Uint64]:
-    begin = jax.vmap(reset, in_axes=(None, 0, 0))
-    zero = jnp.zeros(hi.shape, dtype=jnp.uint32)
+def _call(
+    size: EnvironmentSize, ground: Any, tiles: Array, hi: Array, lo: Array, actions: Array, stride: Array
+) -> tuple[Array, Array, Array]:
+    def tile(arguments: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array]:
+        index, hi, lo, actions = arguments
+        return _tile(size, ground, hi, lo, actions, jnp.where(index < tiles, jnp.int32(STEPS), jnp.int32(0)), stride)
 
-    def one(carry: Any, action: Array) -> tuple[Any, None]:
+    result: tuple[Array, Array, Array] = lax.map(tile, (lax.iota(jnp.int32, TILES), hi, lo, actions.swapaxes(0, 1)))
+    return result
+
+
+_STEPS = Kernel(_call)
+
+
+def _tile(
+    size: EnvironmentSize, ground: Any, hi: Array, lo: Array, actions: Array, steps: Array, stride: Array
+) -> tuple[Array, Array, Array]:
+    """Make the steps of a tile; return uint32[8, L] and the positions of the streams."""
+    none = jnp.zeros(LANES, dtype=jnp.uint32)
+
+    def one(number: Array, carry: Any) -> Any:
         state, moved, hi, lo, ended = carry
-        state, events = jax.vmap(step, in_axes=(None, 0, 0))(world, state, action.astype(jnp.int32))
-        status = state.people.status
-        moved = moved + jnp.sum(events.movements.outcome == jnp.int32(1), axis=1, dtype=jnp.uint32)
-        counts = [jnp.sum(status == jnp.int32(code), axis=1, dtype=jnp.uint32) for code in (EVACUATED, CASUALTY)]
-        now = jnp.stack([jnp.ones_like(moved), *counts, moved], axis=1)
+        state, events = step(ground, size, state, actions[number])
+        moved = moved + jnp.sum(events.moved, axis=0, dtype=jnp.uint32)
         done = state.done
-        ended = ended + jnp.where(done[:, None], now, jnp.uint32(0))
-        onward = lo + stride
-        hi = jnp.where(done & (onward < lo), hi + jnp.uint32(1), hi)
-        lo = jnp.where(done, onward, lo)
-        state = jax.vmap(select)(done, begin(world, hi, lo), state)
-        return (state, jnp.where(done, jnp.uint32(0), moved), hi, lo, ended), None
 
-    start = (begin(world, hi, lo), zero, hi, lo, jnp.zeros((hi.shape[0], 4), dtype=jnp.uint32))
-    (state, _, _, _, ended), _ = lax.scan(one, start, actions)
-    active = state.people.active
-    cells = (state.people.row * world.width + state.people.col).astype(jnp.uint32)
+        def start_again(carry: Any) -> Any:
+            state, moved, hi, lo, ended = carry
+            real = ground.real[:, None]
+            counts = [
+                jnp.sum(real & (state.status == jnp.int8(code)), axis=0, dtype=jnp.uint32)
+                for code in (EVACUATED, CASUALTY)
+            ]
+            now = jnp.stack([jnp.ones_like(moved), *counts, moved])
+            ended = ended + jnp.where(done, now, jnp.uint32(0))
+            onward = lo + stride
+            hi = jnp.where(done & (onward < lo), hi + jnp.uint32(1), hi)
+            lo = jnp.where(done, onward, lo)
+            fresh = reset(ground, size, hi, lo)
+            state = jax.tree.map(lambda old, new: jnp.where(done, new, old), state, fresh)
+            return state, jnp.where(done, jnp.uint32(0), moved), hi, lo, ended
+
+        return repeat_if(fold_max(done.astype(jnp.uint32)) > 0, start_again, (state, moved, hi, lo, ended))
+
+    start = (reset(ground, size, hi, lo), none, hi, lo, jnp.zeros((4, LANES), dtype=jnp.uint32))
+    state, _, _, _, ended = lax.fori_loop(jnp.int32(0), steps, one, start)
+    active = state.status == jnp.int8(ACTIVE)
+    margin = size.fire.margin
+    burning = state.burning[margin : margin + size.fire.words]
     end = [
         state.step.astype(jnp.uint32),
-        jnp.sum(active, axis=1, dtype=jnp.uint32),
-        jnp.sum(jnp.where(active, cells, jnp.uint32(0)), axis=1, dtype=jnp.uint32),
-        jnp.sum(state.burning, axis=(1, 2), dtype=jnp.uint32),
+        jnp.sum(active, axis=0, dtype=jnp.uint32),
+        jnp.sum(jnp.where(active, state.cell, jnp.uint32(0)), axis=0, dtype=jnp.uint32),
+        jnp.sum(lax.population_count(burning), axis=0, dtype=jnp.uint32),
     ]
-    return jnp.concatenate([ended, jnp.stack(end, axis=1)], axis=1), state.fire_position
+    return jnp.concatenate([ended, jnp.stack(end)]), *state.fire_position

@@ -28,7 +28,8 @@ from ember_ref.scenario import FireModel, Scenario
 
 _CANDIDATES: Final = 4
 _PASS_BITS: Final = 4 * _CANDIDATES  # success bits that a pass uses at most
-_WINDOW_BITS: Final = 64
+WINDOW_BITS: Final = 64
+"""Success bits of a window."""
 _BUFFER_ROWS: Final = 64
 _BLOCK: Final = 4  # words that the loops over whole rows of words take at a time
 _FOLD: Final = 16
@@ -312,14 +313,7 @@ def spread(ground: Any, size: FireSize, state: FireState) -> FireState:
         seen,
     )
     some = seen.last >= 0
-
-    def merge(block: Array, burning: Array) -> Array:
-        at = block * jnp.int32(_BLOCK)
-        old = rows_at(burning, at + jnp.int32(size.margin), _BLOCK)
-        return put_rows(burning, old | rows_at(seen.ignited, at, _BLOCK), at + jnp.int32(size.margin))
-
-    blocks = jnp.where(some, seen.last // jnp.int32(_BLOCK) + jnp.int32(1), jnp.int32(0))
-    burning = lax.fori_loop(seen.first // jnp.int32(_BLOCK), blocks, merge, state.burning)
+    burning = _merge(size, state.burning, seen)
     # A candidate has a neighbour that burns, so the next ones lie within a row of these or of what ignited.
     reach = ground.row_words + jnp.int32(1)
     return FireState(
@@ -333,6 +327,49 @@ def spread(ground: Any, size: FireSize, state: FireState) -> FireState:
         drawn=seen.drawn,
         scratch=seen.scratch,
     )
+
+
+def ignite(ground: Any, size: FireSize, burning: Array, lanes: Array, successes: Successes) -> tuple[Array, Array]:
+    """Let the fires of some lanes spread once.
+
+    Args:
+        ground: the `Terrain`.
+        size: its padded size.
+        burning: uint32[margin + W + margin, L].
+        lanes: uint32[L], all ones in lanes whose fire spreads, else 0.
+        successes: of `start_successes`.
+
+    Returns:
+        What burns afterwards, and uint32[L] words consumed.
+    """
+    row = jnp.zeros((1, LANES), dtype=jnp.uint32)
+    mine = ground._replace(flammable=ground.flammable[:, None, None] & lanes[None, None, :])
+    seen = _Visits(
+        ignited=jnp.zeros((size.words, LANES), dtype=jnp.uint32),
+        successes=successes,
+        drawn=jnp.zeros(LANES, dtype=jnp.uint32),
+        first=jnp.int32(size.words),
+        last=jnp.int32(-1),
+        scratch=(row, row, row, row, row),
+    )
+    always = (ground.interval != jnp.uint32(0)).astype(jnp.int32)
+    seen = lax.fori_loop(
+        jnp.int32(0), ground.words, lambda word, seen: _visit(mine, size, burning, always, word, seen), seen
+    )
+    return _merge(size, burning, seen), seen.drawn
+
+
+def _merge(size: FireSize, burning: Array, seen: "_Visits") -> Array:
+    """Add what ignited to what burns."""
+
+    def merge(block: Array, burning: Array) -> Array:
+        at = block * jnp.int32(_BLOCK)
+        old = rows_at(burning, at + jnp.int32(size.margin), _BLOCK)
+        return put_rows(burning, old | rows_at(seen.ignited, at, _BLOCK), at + jnp.int32(size.margin))
+
+    blocks = jnp.where(seen.last >= 0, seen.last // jnp.int32(_BLOCK) + jnp.int32(1), jnp.int32(0))
+    merged: Array = lax.fori_loop(seen.first // jnp.int32(_BLOCK), blocks, merge, burning)
+    return merged
 
 
 def _count(ground: Any, size: FireSize, planes: Array, burning: Array, spread: Array) -> Array:
@@ -457,7 +494,7 @@ def _decide(
     start = (candidates, candidates & ~ground.stochastic, successes)
     _, ignites, successes = lax.fori_loop(jnp.int32(0), passes.astype(jnp.int32), one_pass, start)
     drawn = drawn + (draws & ground.stochastic)
-    left = jnp.int32(_WINDOW_BITS) - fold_max(drawn - successes.fetched).astype(jnp.int32)
+    left = jnp.int32(WINDOW_BITS) - fold_max(drawn - successes.fetched).astype(jnp.int32)
     return put_rows(ignited, ignites[None], word), successes._replace(left=left), drawn
 
 
@@ -489,11 +526,21 @@ def _deal(rest: Array, planes: tuple[Array, Array], bits: Array, ignites: Array)
 def _open(ground: Any, seed_hi: Array, seed_lo: Array) -> Successes:
     seed = stream_seed(FIRE, seed_hi, seed_lo)
     state = (seed.hi.astype(jnp.uint64) << jnp.uint64(32)) | seed.lo.astype(jnp.uint64)
+    return start_successes(state, jnp.broadcast_to(ground.start, (LANES,)))
+
+
+def start_successes(seed: Array, position: Array) -> Successes:
+    """Return the success bits of streams from a position on, none made yet.
+
+    Args:
+        seed: uint64[L], seeds of the fire's stream.
+        position: uint64[L], words consumed before.
+    """
     none = jnp.zeros(LANES, dtype=jnp.uint32)
     return Successes(
         rows=jnp.zeros((_BUFFER_ROWS, LANES), dtype=jnp.uint32),
-        state=state + _gamma(1) * (ground.start + jnp.uint64(1)),
-        position=jnp.broadcast_to(ground.start, (LANES,)),
+        state=seed + _gamma(1) * (position + jnp.uint64(1)),
+        position=position,
         start=none,
         made=jnp.int32(0),
         low=none,
@@ -518,7 +565,7 @@ def _fetch(ground: Any, bits: Successes, drawn: Array) -> Successes:
     def make(row: Array, rows: Array) -> Array:
         return put_rows(rows, _row(ground, state, row)[None], row)
 
-    window = jnp.int32(_WINDOW_BITS // 32 + 1)
+    window = jnp.int32(WINDOW_BITS // 32 + 1)
     needed = (fold_max(drawn - bits.start) >> jnp.uint32(5)).astype(jnp.int32) + window
     full = needed > _BUFFER_ROWS
     state, position, start, made = repeat_if(full, restart, (bits.state, bits.position, bits.start, bits.made))
@@ -538,7 +585,7 @@ def _fetch(ground: Any, bits: Successes, drawn: Array) -> Successes:
         low=(words[0] >> down) | ((words[1] << jnp.uint32(1)) << up),
         high=(words[1] >> down) | ((words[2] << jnp.uint32(1)) << up),
         fetched=drawn,
-        left=jnp.int32(_WINDOW_BITS),
+        left=jnp.int32(WINDOW_BITS),
     )
 
 
