@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from ember_ref.grid import Grid, Position
 from ember_ref.scenario import Scenario
+from scenarios.procedural.measures import wide_cells
 
 _OUTSIDE, _FLOOR, _WALL, _FURNITURE = 0, 1, 2, 3
 _COLOURS: Final = ("#e6ece2", "#faf6ea", "#3c3d42", "#b08a62")
@@ -54,7 +55,7 @@ def _draw(axes: Any, scenario: Scenario, *, side: float) -> None:
     axes.imshow(kinds, cmap=ListedColormap(_COLOURS), vmin=0, vmax=3, interpolation="nearest")
     marks = (
         ([exit.position for exit in scenario.exits], "s", _EXIT, 1.25),
-        (scenario.fire.ignitions, "*", _IGNITION, 1.7),
+        (scenario.fire.ignitions, "*", _IGNITION, 2.6),
         ([person.position for person in scenario.people], "o", _PERSON, 1.0),
     )
     for cells, marker, colour, share in marks:
@@ -70,7 +71,8 @@ def _kinds(grid: Grid) -> list[list[int]]:
     for row, col in grid.obstacles:
         near = any(grid.is_open((row + i, col + j)) for i in (-1, 0, 1) for j in (-1, 0, 1))
         kinds[row][col] = _WALL if near else _OUTSIDE
-    for block in _blocks(grid):
+    maze = 5 * wide_cells(grid) <= grid.height * grid.width - len(grid.obstacles)
+    for block in () if maze else _blocks(grid):
         rows, cols = zip(*block, strict=True)
         full = (max(rows) - min(rows) + 1) * (max(cols) - min(cols) + 1) == len(block)
         border = {0, grid.height - 1} & set(rows) or {0, grid.width - 1} & set(cols)
