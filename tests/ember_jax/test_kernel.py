@@ -8,7 +8,12 @@ import jax
 import numpy as np
 import pytest
 
+from ember_jax import fire_kernel, references_kernel, rollout_kernel
 from ember_jax.kernel import Kernel, devices, run_batches
+from ember_ref.suite import load_suite
+from scenarios.bundled import suite_path
+
+STATIC = "static-shortest-path-v1"
 
 PROGRAM = """
 import hashlib
@@ -76,3 +81,29 @@ def test_an_error_in_a_batch_is_the_callers():
 
     with pytest.raises(ValueError, match="batch 0"):
         list(run_batches(fail, range(3), threads=2))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "size_of", "run"),
+    [
+        (fire_kernel._COUNTS, fire_kernel.fire_size, fire_kernel.fire_summaries),
+        (references_kernel._REFERENCES, references_kernel.reference_size, references_kernel.reference_summaries),
+        (
+            rollout_kernel._ROLLOUTS,
+            lambda scenario: rollout_kernel.rollout_size(scenario, STATIC),
+            lambda scenario, seeds: rollout_kernel.rollout_summaries(scenario, seeds, STATIC),
+        ),
+    ],
+    ids=["fires", "references", "rollouts"],
+)
+def test_scenarios_of_one_padded_size_share_one_compilation(kernel, size_of, run):
+    by_size = {}
+    for scenario in load_suite(suite_path("public-v1")).scenarios.values():
+        by_size.setdefault(size_of(scenario), []).append(scenario)
+    shared = max(by_size.values(), key=len)
+    assert len(shared) >= 4
+    before = kernel.compilations
+    for scenario in shared:
+        for count in (1, 3, 200):
+            run(scenario, np.arange(count, dtype=np.uint64))
+    assert kernel.compilations - before <= 1
