@@ -58,7 +58,7 @@ class Loss(NamedTuple):
 def figures(target: SuiteFolder) -> dict[str, str]:
     """Return the blocks of `docs/baselines.md`."""
     random_seeds = [int(line) for line in SEEDS_FILE.read_text(encoding="utf-8").split()]
-    blocks = {}
+    blocks: dict[str, str] = {}
     for name, seeds in (("development", DEVELOPMENT_SEEDS), ("random", random_seeds)):
         pack = pack_of(target, f"baselines-{name}", seeds)
         reports = score_policies(pack)
@@ -85,7 +85,7 @@ def pack_of(target: SuiteFolder, pack_id: str, seeds: Sequence[int]) -> Pack:
 def score_policies(pack: Pack) -> list[ScoreReport]:
     """Evaluate and score every built-in policy; return the reports in the order of the leaderboard."""
     size = padded_size(*pack.scenarios.values())
-    provider = CompiledReferences(size)
+    provider = CompiledReferences()
     reports = []
     with tempfile.TemporaryDirectory() as folder:
         for policy in POLICY_NAMES:
