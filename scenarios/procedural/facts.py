@@ -2,6 +2,7 @@
 
 import functools
 from collections import Counter
+from collections.abc import Collection, Sequence
 
 from ember_ref.grid import Grid, Position
 from ember_ref.scenario import Scenario
@@ -80,11 +81,8 @@ class Facts:
     @functools.cached_property
     def behind_narrow(self) -> int:
         """The most people that one corridor, a cell wide for 3 cells or more, cuts off from all exits."""
-        most = 0
-        for cell in self._narrow():
-            free = self.grid.distances(self.exits, avoid={cell})
-            most = max(most, sum(person not in free for person in self.people))
-        return most
+        cut_off = _cut_off(self.grid, self.exits, set(self.people))
+        return max((cut_off.get(cell, 0) for cell in self._narrow()), default=0)
 
     def _narrow(self) -> list[Position]:
         """Return one cell of every narrow stretch."""
@@ -164,3 +162,41 @@ def queue_steps(releases: list[int]) -> list[int]:
     for release in sorted(releases):
         steps.append(max(release, steps[-1] + 1 if steps else 1))
     return steps
+
+
+def _cut_off(grid: Grid, exits: Sequence[Position], people: Collection[Position]) -> dict[Position, int]:
+    """Return how many people have no way to any exit without each cell, by cell; whoever stands there is one.
+
+    Depth-first search from all exits together, with the lowest number that a subtree reaches back to: Tarjan,
+    "Depth-first search and linear graph algorithms", 1972, section 3.
+    """
+    number: dict[Position, int] = {}
+    low: dict[Position, int] = {}
+    inside: dict[Position, int] = {}  # people in the subtree
+    behind: dict[Position, int] = {}  # people in subtrees that reach back no farther than here
+    sources = set(exits)
+    for source in exits:
+        if source in number:
+            continue
+        stack = [(source, iter(grid.neighbours(source)))]
+        number[source], low[source] = len(number) + 1, 0
+        inside[source], behind[source] = int(source in people), 0
+        while stack:
+            cell, ahead = stack[-1]
+            for other in ahead:
+                if other in number:
+                    low[cell] = min(low[cell], number[other])
+                    continue
+                number[other] = len(number) + 1
+                low[other] = 0 if other in sources else number[other]  # exits are joined outside
+                inside[other], behind[other] = int(other in people), 0
+                stack.append((other, iter(grid.neighbours(other))))
+                break
+            else:
+                stack.pop()
+                if stack:
+                    above = stack[-1][0]
+                    low[above] = min(low[above], low[cell])
+                    inside[above] += inside[cell]
+                    behind[above] += inside[cell] if low[cell] >= number[above] else 0
+    return {cell: count + (cell in people) for cell, count in behind.items()}

@@ -6,13 +6,15 @@ import statistics
 import pytest
 
 from ember_ref.errors import DocumentError, EmberError
+from ember_ref.grid import Grid
 from ember_ref.scenario import EnterFire, FireModel, load_scenario, scenario_from_text
 from ember_ref.suite import FAMILIES, load_suite
 from scenarios.bundled import scenario_path
 from scenarios.maps import read_map
 from scenarios.procedural import generator
 from scenarios.procedural.check import check_scenario
-from scenarios.procedural.facts import Facts, queue_steps
+from scenarios.procedural.draws import Draws
+from scenarios.procedural.facts import Facts, _cut_off, queue_steps
 from scenarios.procedural.families import (
     GENERATED,
     fire_rejection,
@@ -151,6 +153,21 @@ def test_a_queue_leaves_one_a_step():
 def test_people_behind_a_corridor_one_cell_wide():
     assert facts_of(NARROW).behind_narrow == 11
     assert facts_of("PPE\nPPP").behind_narrow == 0
+
+
+@pytest.mark.parametrize("index", range(60))
+def test_cut_off_people_are_those_whom_no_exit_reaches_around_a_cell(index):
+    draws = Draws("maze", 99, index)
+    grid = Grid(height=5, width=6, obstacles=frozenset((draws.between(0, 4), draws.between(0, 5)) for _ in range(11)))
+    cells = draws.shuffled([cell for cell in grid.positions() if grid.is_open(cell)])
+    exits, people = cells[: draws.between(1, 3)], set(cells[3 : 3 + draws.between(1, 9)])
+    reached = grid.distances(exits)
+    people &= reached.keys()
+    found = _cut_off(grid, sorted(exits), people)
+    assert found.keys() == reached.keys()
+    for cell in found:
+        free = grid.distances(exits, avoid={cell})
+        assert found[cell] == sum(person not in free for person in people), cell
 
 
 @pytest.mark.parametrize("name", ["v1-pub-07-exit-loss", "v1-pub-10-maze"])
