@@ -144,7 +144,9 @@ def _show(checks: Sequence[ScenarioCheck], policies: Sequence[str]) -> None:
         report.add(row)
     report.close()
     evidence = sum(check.evidence_seeds for check in checks)
-    title = f"What policies save, of M*; bounds and route invalidations over {evidence:,} of the fires"
+    title = "What policies save, of M*"
+    if evidence:
+        title += f"; bounds and route invalidations of the fire-aware plan, over {evidence:,} of the fires"
     report = Report(as_json=False, title=title)
     for row in policy_rows(checks, policies):
         report.add(row)

@@ -39,17 +39,20 @@ def policy_rows(checks: Sequence[ScenarioCheck], policies: Sequence[str]) -> lis
         row: dict[str, Any] = {"family": family}
         for name in policies:
             row[_short(name)] = _percent(_saved(mine, name))
-        evidence = [check.evidence for check in mine if check.evidence]
         row |= {
             "fixed falls short": _percent(_mean(mine, lambda c: c.fixed_short_share)),
             "detours": _percent(_mean(mine, lambda c: c.detour_share)),
             "exits lost": _percent(_mean(mine, lambda c: c.exit_loss_share)),
-            "invalidations": _number(_of(evidence, "route_invalidations")),
-            "recoverable": _number(_of(evidence, "recoverable_route_invalidations")),
-            "Q_exit/L": _ratio(evidence, "exit_bound", "sum_earliest"),
-            "Q_cut/Q_exit": _ratio(evidence, "time_bound", "exit_bound"),
-            "A/Q_cut": _ratio(evidence, "sum_evacuation_steps", "time_bound"),
         }
+        evidence = [check.evidence for check in mine if check.evidence]
+        if evidence:
+            row |= {
+                "invalidations": _number(_of(evidence, "route_invalidations")),
+                "recoverable": _number(_of(evidence, "recoverable_route_invalidations")),
+                "Q_exit/L": _ratio(evidence, "exit_bound", "sum_earliest"),
+                "Q_cut/Q_exit": _ratio(evidence, "time_bound", "exit_bound"),
+                "A/Q_cut": _ratio(evidence, "sum_evacuation_steps", "time_bound"),
+            }
         rows.append(row)
     return rows
 
@@ -125,8 +128,8 @@ def _mean(checks: Sequence[ScenarioCheck], figure: Callable[[ScenarioCheck], flo
     return sum(values) / len(values) if values else None
 
 
-def _of(evidence: Sequence[dict[str, Any]], name: str) -> float | None:
-    return sum(item[name] for item in evidence) / len(evidence) if evidence else None
+def _of(evidence: Sequence[dict[str, Any]], name: str) -> float:
+    return float(sum(item[name] for item in evidence)) / len(evidence)
 
 
 def _ratio(evidence: Sequence[dict[str, Any]], upper: str, lower: str) -> str:
