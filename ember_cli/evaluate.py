@@ -97,6 +97,8 @@ def evaluate(
                 progress=progress,
             )
         report.add({"model_id": run.model_id, "episodes": run.episodes, "failures": len(run.failures)})
+        if run.earlier:
+            note(f"ember: {result}: complete already, nothing was run")
         kinds = [str(kind) for kind in run.failures.values()]
         if kinds:
             counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds)))

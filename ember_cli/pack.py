@@ -100,6 +100,7 @@ def check(
     report = Report(as_json=as_json, title="Pack")
     report.add(described)
     report.close()
+    note(f"ember: {loaded.pack_id}: every fire has the digest that the pack gives")
     if shared and other is not None:
         note(f"ember: {shared} episodes are in both {loaded.pack_id} and {other.pack_id}")
     return FAILED if shared else HELD

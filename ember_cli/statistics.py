@@ -26,7 +26,7 @@ class By(StrEnum):
 
 def statistics(
     result: Annotated[Path, typer.Argument(help="An evaluation result.")],
-    suite: Annotated[str, typer.Option("--suite", help="The suite or pack that it is of.")],
+    suite: Annotated[str, typer.Option("--suite", "--pack", help="The suite or pack that it is of.")],
     against: Annotated[Path | None, typer.Option("--against", help="A second result: deltas, A - B.")] = None,
     resamples: Annotated[
         int,

@@ -13,7 +13,7 @@ from scoring.constants import SCORING_VERSION
 from scoring.evidence import Evidence
 from scoring.hierarchy import MINIMUM_EPISODES, RESAMPLES
 from scoring.report import AGGREGATES, TOTALS, ScoreReport, Trial
-from scoring.score import COMPONENTS, QUALITY_COMPONENTS, Status, score_without
+from scoring.score import COMPONENTS, QUALITY_COMPONENTS, Status, beta, score_without
 
 UNDEFINED: Final = "undefined"
 
@@ -227,7 +227,7 @@ def _factor_lines(trial: Trial) -> list[str]:
         lines.append(f"{name}: {factor(value)}{severe}; {points(without)} points if it were perfect")
     lines.append(
         f"Score {points(trial.score)} = 100 x Safety {factor(trial.value('safety'))} x Quality "
-        f"{factor(trial.value('quality'))}^beta x Severity {factor(Fraction(result.severity))}; ceiling "
+        f"{factor(trial.value('quality'))}^{beta():.3f} x Severity {factor(Fraction(result.severity))}; ceiling "
         f"{points(Fraction(result.ceiling))}"
     )
     return lines

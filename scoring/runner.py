@@ -80,6 +80,8 @@ class EvaluationRun:
     """Sum over the episodes, each counted once."""
     timeouts: int
     """Deadlines that expired."""
+    earlier: bool = False
+    """Whether it was there already, and nothing was run."""
 
 
 def evaluate(
@@ -428,6 +430,7 @@ def _finished(out: Path, identity: Mapping[str, Any]) -> EvaluationRun | None:
         failures={int(index): FailureKind(kind) for index, kind in measures["failures"].items()},
         wall_seconds=measures["wall_seconds"],
         timeouts=measures["timeouts"],
+        earlier=True,
     )
 
 
