@@ -80,7 +80,7 @@ class EvaluationRun:
     """Sum over the episodes, each counted once."""
     timeouts: int
     """Deadlines that expired."""
-    earlier: bool = False
+    earlier: bool = field(default=False, compare=False)
     """Whether it was there already, and nothing was run."""
 
 

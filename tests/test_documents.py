@@ -1,7 +1,7 @@
 """What the documents show is what the command prints.
 
-Every block marked `console` is run, in the order of its document and in one folder; what is printed to standard output
-must be what the document shows. `EMBER_WRITE_DOCUMENTS=1` writes it into the documents instead.
+Every block marked `console` is run, in the order of its document and in one folder; what is printed to standard
+output must be what the document shows. `EMBER_WRITE_DOCUMENTS=1` writes it into the documents instead.
 """
 
 import os

@@ -230,8 +230,9 @@ def test_paths_of_the_command_are_made_absolute(tmp_path, monkeypatch):
 def test_a_command_that_cannot_be_started_is_refused_before_anything_runs(command):
     with pytest.raises(EmberError, match="agent"):
         ProcessAgent(command)
-    with pytest.raises(EmberError, match="deadline"):
-        ProcessAgent("sh", deadline=0)
+    for deadline in (0, float("nan"), 1_000_001, 1e300):
+        with pytest.raises(EmberError, match="deadline"):
+            ProcessAgent("sh", deadline=deadline)
 
 
 def test_the_lines_to_the_agent_are_canonical_and_hold_nothing_but_observations(tmp_path):

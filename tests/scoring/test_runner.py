@@ -10,7 +10,7 @@ import pytest
 from ember_ref.agent import FailureKind, PolicyAgent, ProcessAgent
 from ember_ref.canonical import parse_canonical, write_canonical
 from ember_ref.episode import run_episode
-from ember_ref.errors import EmberError
+from ember_ref.errors import EmberError, VerificationError
 from ember_ref.policies import make_policy
 from ember_ref.scenario import FireModel, scenario_from_text
 from ember_ref.suite import Suite, SuiteEntry, SuiteFolder, schedule
@@ -268,3 +268,45 @@ def test_a_journal_with_an_episode_that_is_not_scheduled_is_refused(tmp_path):
         file.write((tmp_path / "line").read_bytes())
     with pytest.raises(EmberError, match="episode 99 is not scheduled"):
         run(out, policy_outcomes(FOLDER, "always-stay-v1", workers=1))
+
+
+def test_a_damaged_line_of_a_journal_is_refused_with_its_number(tmp_path):
+    out = tmp_path / "r.json"
+    with pytest.raises(KeyboardInterrupt):
+        run(out, agent_outcomes(FOLDER, PolicyAgent(Choosy(stop_at=3))))
+    journal = beside(out, "partial")
+    head, first, *rest = journal.read_bytes().splitlines(keepends=True)
+    for damaged, fault in (
+        (first.replace(b'"seconds":', b'"second":'), "second"),
+        (first.replace(b'"failure":null', b'"failure":"tired"'), "failure"),
+        (b"[]\n", "object"),
+        (first[:-20] + b"\n", "partial"),
+    ):
+        assert damaged != first
+        journal.write_bytes(b"".join([head, damaged, *rest]))
+        with pytest.raises(EmberError, match=fault) as refusal:
+            run(out, agent_outcomes(FOLDER, PolicyAgent(Choosy())))
+        assert "r.partial.json" in str(refusal.value)
+        assert not out.exists()
+
+
+@pytest.mark.parametrize("key", ["identity", "result_digest", "episodes", "failures", "wall_seconds"])
+def test_damaged_measures_beside_a_result_are_refused(tmp_path, key):
+    out = tmp_path / "r.json"
+    outcomes = policy_outcomes(FOLDER, "always-stay-v1", workers=1)
+    run(out, outcomes, model_id="m")
+    measures = json.loads(measures_path(out).read_bytes())
+    write_canonical(measures_path(out), {**measures, key: [True]})
+    with pytest.raises(EmberError, match=key):
+        run(out, outcomes, model_id="m")
+
+
+def test_a_result_that_changed_since_it_was_finished_is_not_taken_for_done(tmp_path):
+    out, other = tmp_path / "r.json", tmp_path / "s.json"
+    outcomes = policy_outcomes(FOLDER, "always-stay-v1", workers=1)
+    assert not run(out, outcomes, model_id="m").earlier
+    assert run(out, outcomes, model_id="m").earlier
+    run(other, agent_outcomes(FOLDER, PolicyAgent(Choosy(failing={2}))), model_id="m")
+    out.write_bytes(other.read_bytes())
+    with pytest.raises(VerificationError, match="changed since the evaluation ended"):
+        run(out, outcomes, model_id="m")
