@@ -6,7 +6,6 @@ them; `first_layers` keeps snapshot 0 only. `ember_jax.references_kernel` is the
 """
 
 import functools
-import hashlib
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, cast
 
@@ -16,9 +15,10 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from ember_jax.fire import FireWorlds, batch_tile, tiles, world_of
-from ember_jax.fire_kernel import fire_worlds
+from ember_jax.fire import FireWorlds, batch_tile, tiles
+from ember_jax.fire_kernel import fire_summaries, fire_worlds
 from ember_jax.grid import EAST, NORTH, SOUTH, WEST, shifted
+from ember_jax.table_digest import finished, start_digests, take_layers
 from ember_jax.world import World, WorldSize, padded_size, world_from_scenario
 from ember_ref.fire import NEVER
 from ember_ref.memory import require_memory
@@ -202,31 +202,42 @@ def tables(scenario: Scenario, seeds: ArrayLike, *, size: WorldSize | None = Non
 
 
 def references(scenario: Scenario, seeds: ArrayLike, *, size: WorldSize | None = None) -> Iterator[References]:
-    """Yield the references of many seeds, in order; the tables are digested as they are made, and not kept."""
+    """Yield the references of many seeds, in order; all digests are taken on the device, and no table is kept."""
     seeds = np.asarray(seeds, dtype=np.uint64)
     padded = padded_size(scenario) if size is None else size
     layer_bytes = 4 * len(TABLES) * BLOCK * padded.rows * padded.cols
     batch = max(1, min(64, _MOST_BLOCK_BYTES // layer_bytes))
     for at in range(0, len(seeds), batch):
         part = seeds[at : at + batch]
-        fires = fire_worlds(scenario, part)
-        worlds = [world_of(scenario, int(seed), fires, place) for place, seed in enumerate(part)]
-        hashers = [[hashlib.sha256(_table_header(scenario, name, int(seed))) for name in TABLES] for seed in part]
-        layer = None
-        for _, layer in _layers(scenario, fires, padded):
-            ordered = [table.astype(">u4") for table in layer]
-            for place in range(len(part)):
-                for hasher, table in zip(hashers[place], ordered, strict=True):
-                    hasher.update(table[place].tobytes())
-        for place, seed in enumerate(part):
-            yield References(
-                scenario_hash=scenario.content_hash,
-                seed=int(seed),
-                horizon=scenario.termination.max_steps,
-                fire_world_digest=worlds[place].digest,
-                table_digests={name: h.hexdigest() for name, h in zip(TABLES, hashers[place], strict=True)},
-                people=_people(scenario, layer, place),
-            )
+        yield from _references(scenario, part, padded)
+
+
+def _references(scenario: Scenario, seeds: np.ndarray, size: WorldSize) -> Iterator[References]:
+    """Yield the references of seeds that are computed at once."""
+    worlds = fire_summaries(scenario, seeds, digests=True)
+    windows = _windows(scenario, fire_worlds(scenario, seeds), size)
+    _, layer, stacked = next(windows)
+    lanes = stacked.earliest.shape[0]
+    filled = [*seeds.tolist(), *[0] * (lanes - len(seeds))]
+    digests = start_digests(scenario, [name for name in TABLES for _ in filled], filled * len(TABLES))
+    top, count = scenario.termination.max_steps, 1
+    while True:
+        digests = take_layers(digests, jnp.concatenate(stacked), count, scenario, last=top == 0)
+        if top == 0:
+            break
+        count = min(BLOCK, top)
+        top, layer, stacked = next(windows)
+    of_table = np.array(finished(digests)).reshape(len(TABLES), lanes)
+    people = _cut(layer, (slice(len(seeds)), slice(scenario.grid.height), slice(scenario.grid.width)))
+    for place, seed in enumerate(seeds.tolist()):
+        yield References(
+            scenario_hash=scenario.content_hash,
+            seed=seed,
+            horizon=scenario.termination.max_steps,
+            fire_world_digest=bytes(np.asarray(worlds.digest)[place]).hex(),
+            table_digests=dict(zip(TABLES, of_table[:, place].tolist(), strict=True)),
+            people=_people(scenario, people, place),
+        )
 
 
 def padded_steps(fires: FireWorlds, size: WorldSize) -> np.ndarray:
@@ -237,24 +248,35 @@ def padded_steps(fires: FireWorlds, size: WorldSize) -> np.ndarray:
     return padded
 
 
-def _layers(scenario: Scenario, fires: FireWorlds, size: WorldSize | None) -> Iterator[tuple[int, Any]]:
-    size = padded_size(scenario) if size is None else size
+def _windows(scenario: Scenario, fires: FireWorlds, size: WorldSize) -> Iterator[tuple[int, Any, Any]]:
+    """Yield the lowest snapshot of a window of layers, that layer, and all of them stacked downward.
+
+    Arrays are padded in number to a power of two, so that few batch sizes are compiled. The first window is the
+    horizon alone, the last one goes on below snapshot 0.
+    """
     world = world_from_scenario(scenario, size=size)
-    height, width, top = scenario.grid.height, scenario.grid.width, scenario.termination.max_steps
-    # Padded to a power of two, so that few batch sizes are compiled.
     count = len(fires.ignition_step)
     lanes = 1 << max(0, count - 1).bit_length()
     steps = np.full((lanes, size.rows, size.cols), NEVER, dtype=np.uint32)
     steps[:count] = padded_steps(fires, size)
     fire = _hazards(steps)
+    top = scenario.termination.max_steps
     layer: Any = Layer(*[cast("Any", np.full(steps.shape, NEVER, dtype=np.uint32)) for _ in TABLES])
-    yield top, _cut(layer, (slice(count), slice(height), slice(width)))
+    yield top, layer, Layer(*(table[:, None] for table in layer))
     while top > 0:
         layer, stacked = _blocks(world, fire, np.asarray(top, dtype=np.int32), layer)
+        top = max(0, top - BLOCK)
+        yield top, layer, stacked
+
+
+def _layers(scenario: Scenario, fires: FireWorlds, size: WorldSize | None) -> Iterator[tuple[int, Any]]:
+    count, height, width = len(fires.ignition_step), scenario.grid.height, scenario.grid.width
+    above = scenario.termination.max_steps + 1
+    for lowest, _, stacked in _windows(scenario, fires, padded_size(scenario) if size is None else size):
         host = _cut(stacked, (slice(count), slice(None), slice(height), slice(width)))
-        for down in range(min(BLOCK, top)):
-            yield top - 1 - down, _cut(host, (slice(None), down))
-        top -= BLOCK
+        for down in range(above - lowest):
+            yield above - 1 - down, _cut(host, (slice(None), down))
+        above = lowest
 
 
 def _cut(layer: Layer, place: tuple[Any, ...]) -> Any:
@@ -276,18 +298,6 @@ def _people(scenario: Scenario, layer: Any, place: int) -> tuple[PersonReference
             fewest_danger_states=value(layer.danger, person.position),
         )
         for person in scenario.people
-    )
-
-
-def _table_header(scenario: Scenario, name: str, seed: int) -> bytes:
-    sizes = (scenario.termination.max_steps, scenario.grid.height, scenario.grid.width)
-    return (
-        b"emberbench/table/v1\0"
-        + name.encode("ascii")
-        + b"\0"
-        + bytes.fromhex(scenario.content_hash)
-        + seed.to_bytes(8, "big")
-        + b"".join(size.to_bytes(4, "big") for size in sizes)
     )
 
 
