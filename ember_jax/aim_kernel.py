@@ -10,13 +10,13 @@ from typing import Any, Final, NamedTuple
 import jax.numpy as jnp
 from jax import Array, lax
 
+from ember_jax.board_kernel import bits_at, written
 from ember_jax.fire_kernel import FireSize
 from ember_jax.kernel import LANES
 from ember_jax.movement_kernel import People, as_bit, bit_of, each, row_of, with_row
 from ember_jax.route_kernel import (
     DIRECTIONS,
     Routes,
-    bits_at,
     burns_by_lane,
     codes,
     each_group,
@@ -25,10 +25,10 @@ from ember_jax.route_kernel import (
     lazy,
     marked,
     prune,
+    restart_routes,
     start_routes,
     touched,
     with_flood,
-    written,
 )
 from ember_jax.stream import GOLDEN_GAMMA, MIX_STEPS
 
@@ -61,6 +61,15 @@ def first_target(ground: Any, code: Array, cell: Array) -> Array:
 def start_guided(ground: Any, size: FireSize, people: People) -> Guided:
     """Return what is known at step 0."""
     return Guided(routes=start_routes(ground, size), trapped=jnp.zeros_like(people.active))
+
+
+def restart_guided(ground: Any, size: FireSize, again: Array, guided: Guided) -> Guided:
+    """Return what is known at step 0 in the lanes of `again`, bool[L]."""
+    nobody = jnp.zeros_like(guided.trapped)
+    return Guided(
+        routes=restart_routes(ground, size, again, guided.routes),
+        trapped=jnp.where(again, nobody, guided.trapped),
+    )
 
 
 def fire_aware(

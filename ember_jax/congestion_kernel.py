@@ -16,7 +16,8 @@ from typing import Any, Final, NamedTuple
 import jax.numpy as jnp
 from jax import Array, lax
 
-from ember_jax.fire_kernel import FireSize, fold_max
+from ember_jax.board_kernel import written
+from ember_jax.fire_kernel import FireSize, fold_max, repeat_if
 from ember_jax.kernel import LANES
 from ember_jax.movement_kernel import People, bit_of, each, row_of, with_row
 from ember_jax.route_kernel import (
@@ -33,10 +34,10 @@ from ember_jax.route_kernel import (
     lazy,
     marked,
     prune,
+    restart_routes,
     start_routes,
     touched,
     with_flood,
-    written,
 )
 
 MOST_EXITS: Final = 256
@@ -83,6 +84,16 @@ def start_crowd(ground: Any, size: FireSize) -> Crowd:
     )
 
 
+def restart_crowd(ground: Any, size: FireSize, again: Array, crowd: Crowd) -> Crowd:
+    """Return what is known at step 0 in the lanes of `again`, bool[L]."""
+    distance = jnp.asarray(ground.route.distance)
+    return crowd._replace(
+        routes=restart_routes(ground, size, again, crowd.routes),
+        reach=jnp.where(again, (distance << jnp.uint32(_DISTANCE_BITS))[:, :, None], crowd.reach),
+        cell=jnp.where(again, ground.person[:, None], crowd.cell),
+    )
+
+
 def aim(
     ground: Any, size: FireSize, burning: Array, present: Array, people: People, crowd: Crowd
 ) -> tuple[People, Crowd]:
@@ -105,9 +116,11 @@ def aim(
     def follow(goal: Array, crowd: Crowd) -> Crowd:
         if lazy(size):
             crowd = crowd._replace(routes=prune(ground, size, burns, goal, crowd.routes))
-        crowd = _follow(ground, size, goal, present, people, crowd)
-        if not lazy(size):
-            crowd = each_group(size, touched(size, crowd.routes, burns, goal), renew(goal), crowd)
+            crowd = _follow(ground, size, goal, present, people, crowd)
+        else:  # all lanes are one group
+            taken = touched(size, crowd.routes, burns, goal)(jnp.int32(0))
+            crowd = repeat_if(~taken, lambda crowd: _follow(ground, size, goal, present, people, crowd), crowd)
+            crowd = each_group(size, lambda _: taken, renew(goal), crowd)
         return crowd._replace(nearest=_nearest(goal, present, crowd))
 
     def refresh(goal: Array, crowd: Crowd) -> Crowd:
@@ -233,8 +246,7 @@ def _assign(ground: Any, present: Array, people: People, crowd: Crowd) -> tuple[
         taken = jnp.where(crowd.rank == rank - jnp.uint32(1), before[None], taken)
 
         def choose(goal: Array, best: Array) -> Array:
-            reach = lax.dynamic_index_in_dim(crowd.reach, goal, keepdims=False)
-            mine = of_chooser(rank, lambda person: reach[person])
+            mine = of_chooser(rank, lambda person: _reach(crowd.reach, goal, jnp.int32(person)))
             cost = (mine & ~jnp.uint32(_STALE)) + (row_of(load, goal) << jnp.uint32(_DISTANCE_BITS))
             return jnp.minimum(best, cost | (goal.astype(jnp.uint32) << jnp.uint32(_EXIT_BITS)))
 

@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 import jax.numpy as jnp
 from jax import Array, lax
 
+from ember_jax.board_kernel import bits_at
 from ember_jax.fire_kernel import FireSize, fold_max, repeat_if
 from ember_jax.kernel import LANES
-from ember_jax.route_kernel import bits_at
 
 MOST_PEOPLE: Final = 64
 """People that a mask holds; more need the plain form."""

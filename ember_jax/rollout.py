@@ -1,8 +1,9 @@
 """Episodes of a policy, whole and batched over seeds.
 
 People never touch the fire, so a rollout takes finished fire worlds and resolves the people against them.
-`rollouts` gives what became of everybody for any number of seeds, a batch at a time; `records` gives run
-records. Both pad the batch and freeze finished episodes, so no seed's result depends on the others.
+`rollouts` gives what became of everybody for any number of seeds, a batch at a time, in the fast form of
+`ember_jax.rollout_kernel` or the plain one, its twin; `records` gives run records. The plain forms pad the
+batch and freeze finished episodes, so no seed's result depends on the others.
 """
 
 import functools
@@ -17,7 +18,9 @@ from jax.typing import ArrayLike
 
 from ember_jax.fire import FireWorlds, batch_tile, tiles
 from ember_jax.fire_kernel import fire_worlds
+from ember_jax.kernel import LANES
 from ember_jax.policies import SCRIPTED_POLICY, Memory, Plan, Policy, View, make_policy, start_memory
+from ember_jax.rollout_kernel import rollout_summaries, supports
 from ember_jax.simulator import (
     NO_CASUALTY,
     RUNNING,
@@ -199,6 +202,8 @@ def rollouts(
 ) -> Iterator[Rollouts]:
     """Run a policy under each of many seeds, and yield the outcomes a batch at a time, in order.
 
+    The form of `ember_jax.rollout_kernel` is taken where there is one and no padded size or tile is asked for.
+
     Args:
         scenario: the scenario.
         seeds: uint64[N] on the host.
@@ -210,6 +215,44 @@ def rollouts(
 
     Raises:
         SimulationError: when an action log does not cover exactly the active people.
+    """
+    if log is not None or size is not None or tile is not None or not supports(scenario, policy):
+        yield from plain_rollouts(scenario, seeds, policy, policy_seed=policy_seed, log=log, size=size, tile=tile)
+        return
+    seeds = np.asarray(seeds, dtype=np.uint64)
+    batch = max(LANES, _BATCH_CELLS // (scenario.grid.height * scenario.grid.width) // LANES * LANES)
+    for at in range(0, len(seeds), batch):
+        part = seeds[at : at + batch]
+        found = rollout_summaries(scenario, part, policy, policy_seed=policy_seed)
+        yield Rollouts(seeds=part, fires=fire_worlds(scenario, part), **found._asdict())
+
+
+_BATCH_CELLS: Final = 1 << 22  # of the fire worlds that are held at once
+
+
+def plain_rollouts(
+    scenario: Scenario,
+    seeds: ArrayLike,
+    policy: str,
+    *,
+    policy_seed: int = 0,
+    log: ActionLog | None = None,
+    size: WorldSize | None = None,
+    tile: int | None = None,
+) -> Iterator[Rollouts]:
+    """Do what `rollouts` does, one rule after another; it has every policy and size.
+
+    Args:
+        scenario: the scenario.
+        seeds: uint64[N] on the host.
+        policy: a policy name; `scripted` needs `log`.
+        policy_seed: 64-bit seed of the policy's own stream.
+        log: the action log of `scripted`.
+        size: the padded size; the scenario's own without it.
+        tile: seeds that are computed at once; chosen from N and the size without it.
+
+    Raises:
+        SimulationError: as `rollouts`.
     """
     size = padded_size(scenario) if size is None else size
     world = world_from_scenario(scenario, size=size)

@@ -1,67 +1,27 @@
 """Rollouts of the baseline policies, batch-explicit: the fast form of `ember_jax.rollout`.
 
-Fire and people of a tile of 128 seeds step together, and a tile ends when nobody is active in any lane.
-People lie in ID order, [people, lanes]. `ember_jax.movement_kernel` decides who moves,
-`ember_jax.aim_kernel` and `ember_jax.congestion_kernel` where people want to go.
+`ember_jax.episode_kernel` makes the steps of many episodes, `ember_jax.movement_kernel` decides who moves,
+`ember_jax.aim_kernel` and `ember_jax.congestion_kernel` where people want to go. This is the host's side of it.
 """
 
 import functools
 from collections.abc import Iterator
-from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 from jax.typing import ArrayLike
 
-from ember_jax import aim_kernel, congestion_kernel
-from ember_jax.fire_kernel import (
-    FireSize,
-    FireState,
-    Terrain,
-    fire_size,
-    fold_max,
-    pack,
-    padded_seeds,
-    repeat_if,
-    spread,
-    spreads_on,
-    start_fire,
-    terrain,
-)
-from ember_jax.kernel import LANES, Kernel, run_batches
-from ember_jax.movement_kernel import (
-    MOST_PEOPLE,
-    People,
-    any_lane,
-    as_bit,
-    bit_of,
-    each,
-    movers,
-    moves,
-    on_fire,
-    row_of,
-    start_people,
-    with_row,
-)
-from ember_jax.route_kernel import DIRECTIONS, RouteGround, bits_at, flood_distances, route_ground
-from ember_jax.simulator import ACTIVE, ALL_RESOLVED, CASUALTY, ENTERED_FIRE, EVACUATED, FIRE_SPREAD, MAX_STEPS
+from ember_jax import congestion_kernel
+from ember_jax.episode_kernel import Aim, Ground, RolloutSize, RolloutSummaries, run_episodes
+from ember_jax.fire_kernel import fire_size, pack, padded_seeds, terrain
+from ember_jax.kernel import LANES, Kernel, cores, run_batches
+from ember_jax.movement_kernel import MOST_PEOPLE
+from ember_jax.route_kernel import DIRECTIONS, flood_distances, route_ground
 from ember_jax.stream import GOLDEN_GAMMA, join, split, stream_seed
 from ember_ref.policies import SCRUB_PREFIX
 from ember_ref.scenario import EnterFire, Scenario
-
-
-class Aim(StrEnum):
-    """How a policy finds its way; one compilation each."""
-
-    MAP = "map"
-    GREEDY = "greedy"
-    RANDOM = "random"
-    FIRE_AWARE = "fire aware"
-    CONGESTION_AWARE = "congestion aware"
-
 
 POLICIES: Final = {
     "always-stay-v1": Aim.MAP,
@@ -73,65 +33,9 @@ POLICIES: Final = {
 }
 """The policies that have a form here."""
 
-
-class RolloutSize(NamedTuple):
-    """What sets the shapes of the kernel, and so the compilation."""
-
-    fire: FireSize
-    people: int
-    """Padded people P."""
-    goals: int
-    """Padded goals E of the ways that the policy follows, 0 for none."""
-    aim: Aim
-
-
-class Ground(NamedTuple):
-    """The terrain, people and policy of one scenario; host arrays. W words of cells, row-major."""
-
-    fire: Terrain
-    route: RouteGround
-    exits: np.ndarray
-    """uint32[W]: exits."""
-    width: np.ndarray
-    """uint32[]: cells from one row to the next."""
-    way: np.ndarray
-    """uint32[32 W], or uint32[0] where the map alone does not decide: where the policy sends a person from each
-    cell."""
-    choices: np.ndarray
-    """uint32[4, W], or uint32[4, 0]: the directions that the policy takes unless their cell burns."""
-    stream: np.ndarray
-    """uint64[]: the state of the policy's SplitMix64 that gives its first word."""
-    person: np.ndarray
-    """uint32[P]: where each person starts."""
-    people: np.ndarray
-    """uint64[]: a bit for every real person."""
-    horizon: np.ndarray
-    """int32[]: `max_steps`."""
-    fire_blocks: np.ndarray
-    """uint32[]: all ones when a move into fire is refused."""
-
-
-class RolloutSummaries(NamedTuple):
-    """What became of everybody under each of many seeds, on the host; P people in ID order."""
-
-    steps: np.ndarray
-    """int32[N]: steps of the episode."""
-    termination: np.ndarray
-    """int32[N]: `ALL_RESOLVED` or `MAX_STEPS` of `ember_jax.simulator`."""
-    status: np.ndarray
-    """int32[N, P]: `ACTIVE` (stranded), `EVACUATED` or `CASUALTY`."""
-    resolution_step: np.ndarray
-    """int32[N, P]: the step in which a person left or was lost; 0 when stranded."""
-    exit_index: np.ndarray
-    """int32[N, P]: the exit used, -1 for none."""
-    cause: np.ndarray
-    """int32[N, P]: the casualty cause."""
-    cells_moved: np.ndarray
-    """int32[N, P]: outcomes `moved`."""
-
-
-_CAUSE: Final = 8
-"""In the kernel the status of a casualty is its cause plus this."""
+_MOST_GOAL_WORDS: Final = 1 << 15  # words of all goals' boards: 80 MB of ways a tile
+_MOST_TILES: Final = 64  # of the seeds of a call; on large grids fewer, as a call should not take long
+_MOST_WORDS: Final = 8192
 
 
 def supports(scenario: Scenario, policy: str) -> bool:
@@ -142,9 +46,6 @@ def supports(scenario: Scenario, policy: str) -> bool:
         return True
     goals = _padded_goals(scenario)
     return goals <= congestion_kernel.MOST_EXITS and goals * fire_size(scenario).words <= _MOST_GOAL_WORDS
-
-
-_MOST_GOAL_WORDS: Final = 1 << 15  # words of all goals' boards: 80 MB of ways a tile
 
 
 def _base(policy: str) -> str:
@@ -176,36 +77,23 @@ def rollout_summaries(
         threads: calls at a time; all cores without it.
     """
     people = len(scenario.people)
-    parts = list(_run(scenario, seeds, policy, policy_seed, threads))
-    cell, step, status, moved = (
-        np.concatenate([np.empty((0, people), np.int32), *(part[name] for part in parts)])
-        for name in ("cell", "resolution_step", "status", "cells_moved")
-    )
-    exit_of = np.full(32 * fire_size(scenario).words, -1, dtype=np.int32)
-    for index, exit in enumerate(scenario.exits):
-        exit_of[exit.position[0] * scenario.grid.width + exit.position[1]] = index
-    active = np.any(status == ACTIVE, axis=1)
-    lost = status > EVACUATED
-    return RolloutSummaries(
-        steps=np.where(active, scenario.termination.max_steps, step.max(axis=1)).astype(np.int32),
-        termination=np.where(active, MAX_STEPS, ALL_RESOLVED).astype(np.int32),
-        status=np.where(lost, CASUALTY, status).astype(np.int32),
-        resolution_step=step,
-        exit_index=np.where(status == EVACUATED, exit_of[cell], -1).astype(np.int32),
-        cause=np.where(lost, status - _CAUSE, 0).astype(np.int32),
-        cells_moved=moved,
-    )
+    none = np.zeros((0, people), dtype=np.int32)
+    nothing = RolloutSummaries(none[:, 0], none[:, 0], none, none, none, none, none)
+    parts = [nothing, *_run(scenario, seeds, policy, policy_seed, threads)]
+    return RolloutSummaries(*(np.concatenate(field) for field in zip(*parts, strict=True)))
 
 
 def rollout_size(scenario: Scenario, policy: str) -> RolloutSize:
     """Return the padded size of a scenario's rollouts; few sizes, so that scenarios share compilations."""
     aim = POLICIES[_base(policy)]
+    fire = fire_size(scenario)._replace(planes=0, tiles=1)
     goals = {Aim.FIRE_AWARE: 1, Aim.CONGESTION_AWARE: _padded_goals(scenario)}
     return RolloutSize(
-        fire=fire_size(scenario)._replace(planes=0),
+        fire=fire,
         people=next(most for most in (8, 20, 32, MOST_PEOPLE) if most >= len(scenario.people)),
         goals=goals.get(aim, 0),
         aim=aim,
+        seeds=LANES * max(1, min(_MOST_TILES, _MOST_WORDS // fire.words)),
     )
 
 
@@ -215,6 +103,9 @@ def rollout_ground(scenario: Scenario, size: RolloutSize, policy: str, *, policy
     exits = np.zeros((grid.height, grid.width), dtype=np.bool_)
     for exit in scenario.exits:
         exits[exit.position] = True
+    exit_index = np.full(32 * size.fire.words, -1, dtype=np.int32)
+    for index, exit in enumerate(scenario.exits):
+        exit_index[exit.position[0] * grid.width + exit.position[1]] = index
     person = np.zeros(size.people, dtype=np.uint32)
     person[: len(scenario.people)] = [
         row * grid.width + col for row, col in (person.position for person in scenario.people)
@@ -230,6 +121,7 @@ def rollout_ground(scenario: Scenario, size: RolloutSize, policy: str, *, policy
         fire=terrain(scenario, size.fire),
         route=route_ground(scenario, size.fire, goals, padded=size.goals, people=size.people),
         exits=pack(exits, size.fire.words),
+        exit_index=exit_index,
         width=np.asarray(grid.width, dtype=np.uint32),
         way=_way(scenario, policy, size),
         choices=_choices(scenario, size),
@@ -306,144 +198,8 @@ def _choices(scenario: Scenario, size: RolloutSize) -> np.ndarray:
     return np.stack(boards)
 
 
-# A tile of episodes
-
-
-class _State(NamedTuple):
-    number: Array
-    """int32[]: the step to make."""
-    fire: FireState
-    people: People
-    memory: Any
-    """What the policy keeps."""
-    held_by: Array
-    """M[P, L]: written before it is read; carried, so that it is written once."""
-
-
-def _start_memory(ground: Any, size: RolloutSize, people: People) -> Any:
-    if size.aim is Aim.RANDOM:
-        return jnp.broadcast_to(ground.stream, (LANES,))
-    if size.aim is Aim.FIRE_AWARE:
-        return aim_kernel.start_guided(ground, size.fire, people)
-    if size.aim is Aim.CONGESTION_AWARE:
-        return congestion_kernel.start_crowd(ground, size.fire)
-    return ()
-
-
-def _aim(
-    ground: Any, size: RolloutSize, burning: Array, present: Array, people: People, memory: Any
-) -> tuple[People, Any]:
-    """Point everybody to where the policy sends them."""
-    common = (ground, size.fire, burning, present, people)
-    if size.aim is Aim.MAP:
-
-        def point(person: Array, target: Array) -> Array:
-            there = ground.way.at[row_of(people.cell, person)].get(mode="promise_in_bounds")
-            return with_row(target, there, person)
-
-        return people._replace(target=each(present, point, people.target)), memory
-    if size.aim is Aim.GREEDY:
-        return aim_kernel.greedy(*common), memory
-    if size.aim is Aim.RANDOM:
-        return aim_kernel.random_legal(*common, memory)
-    if size.aim is Aim.FIRE_AWARE:
-        return aim_kernel.fire_aware(*common, memory)
-    return congestion_kernel.aim(*common, memory)
-
-
-def _step(ground: Any, size: RolloutSize, state: _State) -> _State:
-    number, fire, people, memory, held_by = state
-    present = any_lane(people.active)
-    people, memory = _aim(ground, size, fire.burning, present, people, memory)
-    going = movers(size.fire, fire.burning, ground.fire_blocks, present, people)
-    moved, held_by = moves(present, people, going, held_by)
-
-    def move(person: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        cell, count = carry
-        goes = bit_of(moved, person).astype(jnp.uint32)
-        here = jnp.where(goes != jnp.uint32(0), row_of(people.target, person), row_of(cell, person))
-        return (
-            with_row(cell, here, person),
-            with_row(count, row_of(count, person) + goes.astype(jnp.int32), person),
-        )
-
-    cell, cells_moved = each(present, move, (people.cell, people.cells_moved))
-
-    def on_exit(person: Array, mask: Array) -> Array:
-        return mask | as_bit(bits_at(size.fire.words, [ground.exits], row_of(cell, person)), person, mask)
-
-    before = on_fire(size.fire, fire.burning, present, cell, people.active)
-    evacuated = people.active & each(present, on_exit, jnp.zeros_like(moved)) & ~before
-    due = number.astype(jnp.uint32) % ground.fire.interval == jnp.uint32(0)
-    fire = repeat_if(due & spreads_on(ground.fire, fire), lambda fire: spread(ground.fire, size.fire, fire), fire)
-    lost = on_fire(size.fire, fire.burning, present, cell, people.active) & ~evacuated
-    resolved = evacuated | lost
-
-    def resolve(person: Array, steps: Array) -> Array:
-        mine = bit_of(resolved, person) != jnp.asarray(0, resolved.dtype)
-        return with_row(steps, jnp.where(mine, number, row_of(steps, person)), person)
-
-    people = people._replace(
-        cell=cell,
-        active=people.active & ~resolved,
-        evacuated=people.evacuated | evacuated,
-        entered_fire=people.entered_fire | (lost & before),
-        resolution_step=each(any_lane(resolved), resolve, people.resolution_step),
-        cells_moved=cells_moved,
-    )
-    return _State(number + jnp.int32(1), fire, people, memory, held_by)
-
-
-def _episodes(ground: Any, size: RolloutSize, hi: Array, lo: Array) -> People:
-    """Run the episodes of a tile to their ends."""
-    people = start_people(ground.person, ground.people)
-    start = _State(
-        number=jnp.int32(1),
-        fire=start_fire(ground.fire, size.fire, hi, lo),
-        people=people,
-        memory=_start_memory(ground, size, people),
-        held_by=jnp.zeros(people.cell.shape, dtype=people.active.dtype),
-    )
-    none = jnp.asarray(0, people.active.dtype)
-    return lax.while_loop(
-        lambda state: (state.number <= ground.horizon) & (fold_max(state.people.active) != none),
-        lambda state: _step(ground, size, state),
-        start,
-    ).people
-
-
-def _status(size: RolloutSize, people: People) -> Array:
-    """Return `ACTIVE`, `EVACUATED`, or `_CAUSE` plus the cause of a casualty: int32[P, L]."""
-    kind = people.active.dtype
-    person = jnp.arange(size.people, dtype=kind)[:, None]
-    active, evacuated, entered = (
-        ((mask[None] >> person) & jnp.asarray(1, kind)) != jnp.asarray(0, kind)
-        for mask in (people.active, people.evacuated, people.entered_fire)
-    )
-    cause = jnp.where(entered, jnp.int32(ENTERED_FIRE), jnp.int32(FIRE_SPREAD)) + jnp.int32(_CAUSE)
-    return jnp.where(active, jnp.int32(ACTIVE), jnp.where(evacuated, jnp.int32(EVACUATED), cause))
-
-
-# Calls
-
-
-def _call(size: RolloutSize, ground: Any, count: Array, seed_hi: Array, seed_lo: Array) -> dict[str, Array]:
-    def tile(arguments: tuple[Array, Array, Array]) -> dict[str, Array]:
-        index, hi, lo = arguments
-        # Tiles beyond the seeds of the call have no steps.
-        spreads = jnp.where(index < count, ground.fire.spreads, jnp.int32(0))
-        horizon = jnp.where(index < count, ground.horizon, jnp.int32(0))
-        mine = ground._replace(fire=ground.fire._replace(spreads=spreads), horizon=horizon)
-        people = _episodes(mine, size, hi, lo)
-        return {
-            "cell": people.cell.T.astype(jnp.int32),
-            "status": _status(size, people).T,
-            "resolution_step": people.resolution_step.T,
-            "cells_moved": people.cells_moved.T,
-        }
-
-    results: dict[str, Array] = lax.map(tile, (lax.iota(jnp.int32, size.fire.tiles), seed_hi, seed_lo))
-    return results
+def _call(size: RolloutSize, ground: Any, count: Array, seed_hi: Array, seed_lo: Array) -> RolloutSummaries:
+    return run_episodes(ground, size, count, seed_hi, seed_lo)
 
 
 _ROLLOUTS: Final = Kernel(_call)
@@ -451,19 +207,26 @@ _ROLLOUTS: Final = Kernel(_call)
 
 def _run(
     scenario: Scenario, seeds: ArrayLike, policy: str, policy_seed: int, threads: int | None
-) -> Iterator[dict[str, np.ndarray]]:
+) -> Iterator[RolloutSummaries]:
     size = rollout_size(scenario, policy)
     ground = rollout_ground(scenario, size, policy, policy_seed=policy_seed)
     seeds = np.asarray(seeds, dtype=np.uint64)
-    tiles = size.fire.tiles
-    per_call = tiles * LANES
     people = len(scenario.people)
+    # Few seeds are shared out among the threads.
+    share = -(-len(seeds) // (LANES * (threads or cores()))) * LANES
+    per_call = max(LANES, min(size.seeds, share))
 
-    def call(at: int) -> dict[str, np.ndarray]:
-        hi, lo = padded_seeds(seeds[at : at + per_call], tiles)
+    def call(at: int) -> RolloutSummaries:
         number = min(per_call, len(seeds) - at)
-        parts = _ROLLOUTS(size, ground, np.asarray(-(-number // LANES), dtype=np.int32), hi, lo)
-        return {name: part.reshape(per_call, size.people)[:number, :people] for name, part in parts.items()}
+        hi, lo = _halves(seeds[at : at + number], size)
+        found = _ROLLOUTS(size, ground, np.asarray(number, dtype=np.int32), hi, lo)
+        return RolloutSummaries(*(part[:number, :people] if part.ndim == 2 else part[:number] for part in found))
 
-    _ROLLOUTS.compile(size, ground, np.int32(0), *padded_seeds(seeds[:0], tiles))
+    _ROLLOUTS.compile(size, ground, np.int32(0), *_halves(seeds[:0], size))
     yield from run_batches(call, range(0, len(seeds), per_call), threads=threads)
+
+
+def _halves(seeds: np.ndarray, size: RolloutSize) -> tuple[np.ndarray, np.ndarray]:
+    """Return the halves of seeds as two uint32[N], zeros after the last seed."""
+    hi, lo = padded_seeds(seeds, size.seeds // LANES)
+    return hi.reshape(-1), lo.reshape(-1)

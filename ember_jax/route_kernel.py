@@ -20,7 +20,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from ember_jax.fire_kernel import FireSize, bounded, pack
+from ember_jax import board_kernel
+from ember_jax.board_kernel import (
+    VECTOR,
+    bits_at,
+    code_of,
+    inside,
+    near,
+    put,
+    selected,
+    some_bit,
+    some_cell,
+    word_at,
+    written,
+)
+from ember_jax.fire_kernel import FireSize, pack
 from ember_jax.kernel import LANES
 from ember_ref.grid import Position
 from ember_ref.scenario import Scenario
@@ -30,8 +44,6 @@ FAR: Final = 1 << 18
 DIRECTIONS: Final = 4
 """North, south, east, west; bit d of a code is direction d."""
 
-_SELECTED_WORDS: Final = 32  # up to so many words a look-up by selection beats one by address
-_VECTOR: Final = 16
 _TOGETHER: Final = LANES
 
 _Carry = TypeVar("_Carry")
@@ -81,7 +93,7 @@ class Flood(NamedTuple):
 
 def lazy(size: FireSize) -> bool:
     """Tell whether lanes are looked after alone, and flooded only when somebody needs it."""
-    return size.words > _SELECTED_WORDS
+    return size.words > board_kernel.SELECTED_WORDS
 
 
 def group_lanes(size: FireSize) -> int:
@@ -149,111 +161,6 @@ def flood_distances(free: np.ndarray, sources: np.ndarray) -> np.ndarray:
     return distance[1:-1, 1:-1]
 
 
-# Boards of cells, [margin + W + margin, lanes] or [W, lanes]
-
-
-def inside(size: FireSize, board: Array) -> Array:
-    """Return a padded board without its margins."""
-    return board[size.margin : size.margin + size.words]
-
-
-def _put(size: FireSize, board: Array, cells: Array) -> Array:
-    return lax.dynamic_update_slice(board, cells, (jnp.int32(size.margin), jnp.int32(0)))
-
-
-def near(ground: Any, size: FireSize, board: Array) -> tuple[Array, Array, Array, Array]:
-    """Return the cells whose northern, southern, eastern, western neighbour is on a padded board: [W, lanes]."""
-    margin, one = jnp.int32(size.margin), jnp.int32(1)
-    bits, rest = bounded(ground.fire.row_bits), bounded(jnp.uint32(31) - ground.fire.row_bits)
-    above, below = margin - ground.fire.row_words, margin + ground.fire.row_words
-
-    def at(first: Array) -> Array:
-        return lax.dynamic_slice(board, (first, jnp.int32(0)), (size.words, board.shape[1]))
-
-    here = at(margin)
-    north = (at(above) << bits) | ((at(above - one) >> jnp.uint32(1)) >> rest)
-    south = (at(below) >> bits) | ((at(below + one) << jnp.uint32(1)) << rest)
-    east = ((here >> jnp.uint32(1)) | (at(margin + one) << jnp.uint32(31))) & ground.fire.has_east[:, None]
-    west = ((here << jnp.uint32(1)) | (at(margin - one) >> jnp.uint32(31))) & ground.fire.has_west[:, None]
-    return north, south, east, west
-
-
-def some_cell(cells: Array) -> Array:
-    """Return whether uint32[W, lanes] has any cell, in any lane: bool[]."""
-    rows = cells.reshape(-1, max(_VECTOR, cells.shape[1]))
-    if rows.shape[0] > _VECTOR:
-
-        def block(index: Array, found: Array) -> Array:
-            return found | _together(lax.dynamic_slice_in_dim(rows, index * jnp.int32(_VECTOR), _VECTOR))
-
-        none = jnp.zeros(rows.shape[1], dtype=cells.dtype)
-        together = lax.fori_loop(jnp.int32(0), jnp.int32(rows.shape[0] // _VECTOR), block, none)
-    else:
-        together = _together(rows)
-    return some_bit(together)
-
-
-def some_bit(lanes: Array) -> Array:
-    """Return whether any lane of uint32[lanes] is not 0: bool[]."""
-    while lanes.shape[0] > _VECTOR:
-        half = lanes.shape[0] // 2
-        lanes = lanes[:half] | lanes[half:]
-    some: Array = lax.reduce_or(lanes, axes=(0,)) != jnp.uint32(0)
-    return some
-
-
-def _together(rows: Array) -> Array:
-    while rows.shape[0] > 1:
-        half = rows.shape[0] // 2
-        rows = rows[:half] | rows[half:]
-    return rows[0]
-
-
-def written(once: Array, function: Callable[[], _Carry], like: _Carry) -> _Carry:
-    """Return what a function gives, written to memory (see `RouteGround.once`); `like` has its shapes."""
-    result: _Carry = lax.fori_loop(jnp.int32(0), once, lambda _, _old: function(), like)
-    return result
-
-
-def _selected(rows: list[Array], cell: Array) -> Array:
-    """Return, in every lane, the row that holds its cell; the rows are all words of a board."""
-    for bit in range((len(rows) - 1).bit_length()):
-        odd = (cell >> jnp.uint32(5 + bit)) & jnp.uint32(1) != jnp.uint32(0)
-        rows = [jnp.where(odd, high, low) for low, high in zip(rows[::2], rows[1::2], strict=True)]
-    return rows[0]
-
-
-def word_at(words: int, board: Array, cell: Array, *, margin: int = 0) -> Array:
-    """Return the word of a board that holds every lane's cell: uint32[lanes].
-
-    Args:
-        words: words W of the grid.
-        board: uint32[margin + W + margin, lanes], or uint32[margin + W + margin] for all lanes.
-        cell: uint32[lanes].
-        margin: words of padding on both sides.
-    """
-    if words <= _SELECTED_WORDS:
-        return _selected([board[margin + index] for index in range(words)], cell)
-    index = (cell >> jnp.uint32(5)).astype(jnp.int32) + jnp.int32(margin)
-    if board.ndim == 2:
-        lanes = board.shape[1]
-        index = index * jnp.int32(lanes) + lax.iota(jnp.int32, lanes)
-    return board.reshape(-1).at[index].get(mode="promise_in_bounds")
-
-
-def bits_at(words: int, boards: Sequence[Array], cell: Array, *, margin: int = 0) -> Array:
-    """Return the bits of up to 32 boards (see `word_at`) at every lane's cell, the first lowest: uint32[lanes]."""
-    return _code([word_at(words, board, cell, margin=margin) for board in boards], cell)
-
-
-def _code(words: Sequence[Array], cell: Array) -> Array:
-    bit = cell & jnp.uint32(31)
-    code = jnp.zeros_like(cell)
-    for place, word in enumerate(words):
-        code = code | (((word >> bit) & jnp.uint32(1)) << jnp.uint32(place))
-    return code
-
-
 # Ways
 
 
@@ -272,6 +179,29 @@ def start_routes(ground: Any, size: FireSize) -> Routes:
         parents=(parents[0], parents[1], parents[2], parents[3]),
         valid=in_all(jnp.pad(ground.route.valid, margins)),
     )
+
+
+def restart_routes(ground: Any, size: FireSize, again: Array, routes: Routes) -> Routes:
+    """Return the ways of step 0 in the lanes of `again`, bool[L], and what was there in the others."""
+    margins = ((0, 0), (size.margin, size.margin))
+    first = [ground.route.parents[direction] for direction in range(DIRECTIONS)]
+    first.append(jnp.pad(ground.route.valid, margins))
+    boards = [*routes.parents, routes.valid]
+    if lazy(size):
+
+        def one(lane: Array, boards: tuple[Array, ...]) -> tuple[Array, ...]:
+            start = (jnp.int32(0), lane, jnp.int32(0), jnp.int32(0))
+            return tuple(
+                lax.dynamic_update_slice(board, jnp.asarray(cells)[:, None, :, None], start)
+                for board, cells in zip(boards, first, strict=True)
+            )
+
+        after: tuple[Array, ...] = each_group(size, marked(size, again.astype(jnp.uint32)), one, tuple(boards))
+        boards = list(after)
+    else:
+        pairs = zip(boards, first, strict=True)
+        boards = [jnp.where(again, jnp.asarray(cells)[:, :, None], board) for board, cells in pairs]
+    return Routes(parents=(boards[0], boards[1], boards[2], boards[3]), valid=boards[4])
 
 
 def burns_by_lane(ground: Any, size: FireSize, burning: Array) -> Array:
@@ -293,7 +223,7 @@ def codes(size: FireSize, routes: Routes, goal: Array, cell: Array) -> Array:
             lane = goal * jnp.int32(LANES) + lax.iota(jnp.int32, LANES)
             index = lane * jnp.int32(size.words) + (cell >> jnp.uint32(5)).astype(jnp.int32)
             found.append(boards.reshape(-1).at[index].get(mode="promise_in_bounds"))
-    return _code(found, cell)
+    return code_of(found, cell)
 
 
 def codes_of_group(size: FireSize, routes: Routes, goal: Array, group: Array, cell: Array) -> Array:
@@ -392,8 +322,8 @@ def _prune_group(ground: Any, size: FireSize, burning: Array, goal: Array, group
 
     def trip(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         even, odd, _ = carry
-        odd = _put(size, odd, keep(even))
-        even = _put(size, even, keep(odd))
+        odd = put(size, odd, keep(even))
+        even = put(size, even, keep(odd))
         return even, odd, some_cell(inside(size, even) ^ inside(size, odd))
 
     start = (_of(size, routes.valid, goal, group) & ~burns, jnp.zeros_like(burns), jnp.bool_(True))
@@ -424,8 +354,8 @@ def flood(
     passable = ground.route.floor[:, None] & ~burns
     sources = lax.dynamic_index_in_dim(ground.route.sources, goal, keepdims=False)[:, None] & passable
     none = jnp.zeros((burns.shape[0] + 2 * size.margin, burns.shape[1]), dtype=jnp.uint32)
-    start = (_put(size, none, sources), none, none)
-    wide = max(_VECTOR, burns.shape[1])
+    start = (put(size, none, sources), none, none)
+    wide = max(VECTOR, burns.shape[1])
     counts = jnp.zeros((planes, *burns.shape), dtype=jnp.uint32)
 
     def trip(carry: _Trip) -> _Trip:
@@ -437,7 +367,7 @@ def flood(
             last, earlier = boards[(level - 1) % 3], boards[(level - 2) % 3]
             north, south, east, west = near(ground, size, last)
             new = (north | south | east | west) & passable & ~inside(size, last) & ~inside(size, earlier)
-            boards[level] = _put(size, boards[level], inside(size, boards[level]) | new)
+            boards[level] = put(size, boards[level], inside(size, boards[level]) | new)
         reached = inside(size, boards[0] | boards[1] | boards[2])
         cells = jnp.sum(lax.population_count(reached).reshape(-1, wide), axis=0, dtype=jnp.uint32)
         more = some_bit(cells ^ before)
@@ -492,14 +422,27 @@ def distance_at(size: FireSize, found: Flood, cell: Array) -> Array:
 
     def plane(index: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         trip, binary = carry
-        board = lax.dynamic_index_in_dim(found.planes, top - jnp.int32(1) - index, keepdims=False)
-        binary = binary ^ bits_at(size.words, [board], cell)
+        word = _word_of_plane(size, found.planes, top - jnp.int32(1) - index, cell)
+        binary = binary ^ ((word >> (cell & jnp.uint32(31))) & jnp.uint32(1))
         return (trip << jnp.uint32(1)) | binary, binary
 
     none = jnp.zeros_like(cell)
     trip, _ = lax.fori_loop(jnp.int32(0), top, plane, (none, none))
     short = jnp.where(level == jnp.uint32(2), jnp.uint32(2), (level >> jnp.uint32(2)))
     return jnp.where(level == jnp.uint32(0), jnp.uint32(FAR), trip * jnp.uint32(3) - short)
+
+
+def _word_of_plane(size: FireSize, planes: Array, plane: Array, cell: Array) -> Array:
+    """Return the word of one plane that holds every lane's cell: uint32[G]; the plane is not copied."""
+    lanes = planes.shape[2]
+    if lazy(size):
+        index = plane * jnp.int32(size.words) + (cell >> jnp.uint32(5)).astype(jnp.int32)
+        return planes.reshape(-1).at[index].get(mode="promise_in_bounds")
+    zero = jnp.int32(0)
+    rows = [
+        lax.dynamic_slice(planes, (plane, jnp.int32(index), zero), (1, 1, lanes))[0, 0] for index in range(size.words)
+    ]
+    return selected(rows, cell)
 
 
 def _filled(number: Array) -> Array:

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ember_jax.board_kernel import bits_at
 from ember_jax.fire_kernel import FireSize, Successes, Terrain, fire_size, ignite, pack, start_successes, terrain
 from ember_jax.grid import EAST, NORTH, SOUTH, STAY, WEST
 from ember_jax.kernel import LANES
@@ -30,7 +31,6 @@ from ember_jax.movement_kernel import (
     row_of,
     with_row,
 )
-from ember_jax.route_kernel import bits_at
 from ember_jax.simulator import ACTIVE, CASUALTY, ENTERED_FIRE, EVACUATED, FIRE_SPREAD, NO_CASUALTY
 from ember_jax.stream import FIRE, Uint64, split, stream_seed
 from ember_ref.scenario import EnterFire, Scenario

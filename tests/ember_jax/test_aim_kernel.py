@@ -4,7 +4,7 @@ import jax
 import pytest
 from rollout_twins import assert_equals_plain, assert_random_scenarios_equal_plain, call_of, make_scenario
 
-from ember_jax import rollout_kernel, route_kernel
+from ember_jax import board_kernel, rollout_kernel
 from ember_jax.kernel import Kernel
 from ember_ref.scenario import load_scenario
 
@@ -16,7 +16,7 @@ SCENARIOS = Path(__file__).parents[1] / "vectors" / "scenarios"
 def form(request, monkeypatch):
     """Both forms of the ways to exits, on small grids."""
     if request.param == "lazy":
-        monkeypatch.setattr(route_kernel, "_SELECTED_WORDS", 0)
+        monkeypatch.setattr(board_kernel, "SELECTED_WORDS", 0)
         monkeypatch.setattr(rollout_kernel, "_ROLLOUTS", _LAZY)
     return request.param
 

@@ -15,7 +15,7 @@ from rollout_twins import (
     make_scenario,
 )
 
-from ember_jax import rollout_kernel
+from ember_jax import rollout, rollout_kernel
 from ember_jax.kernel import Kernel
 from ember_jax.movement_kernel import MOST_PEOPLE
 from ember_jax.rollout_kernel import POLICIES, rollout_summaries, supports
@@ -153,3 +153,41 @@ def test_the_call_is_one_kernel_and_lowers_for_every_platform(policy):
         for platform in ("cpu", "cuda", "tpu"):
             exported = jax.export.export(kernel.traceable(size), platforms=[platform])(*arguments)
             assert exported.platforms == (platform,)
+
+
+@pytest.mark.parametrize("count", [1, 127, 129, 700])
+def test_every_number_of_seeds_is_complete_and_in_order(count):
+    # One step, a few, and the whole horizon: lanes end and start again at different times.
+    scenario = load_scenario(VECTORS / "scenarios" / "door-11.json")
+    seeds = np.random.default_rng(count).integers(0, 2**64, count, dtype=np.uint64)
+    got = rollout_summaries(scenario, seeds, STATIC, threads=1)
+    assert got.status.shape == (count, len(scenario.people))
+    expected = next(rollout.plain_rollouts(scenario, seeds, STATIC, tile=count))
+    for field in FIELDS:
+        assert np.array_equal(getattr(got, field), getattr(expected, field)), field
+
+
+@pytest.mark.parametrize("interval", [1, 3, 40])
+def test_lanes_start_again_between_two_spreads(interval):
+    people = [(row, col) for row in range(4) for col in range(3)]
+    scenario = make_scenario(
+        9,
+        9,
+        exits=[(8, 8)],
+        people=people[:8],
+        ignitions=[(8, 0)],
+        probability=0.4,
+        interval=interval,
+        max_steps=35,
+    )
+    seeds = np.arange(600, dtype=np.uint64)
+    assert_equals_plain(scenario, RANDOM, seeds=seeds, threads=1)
+
+
+def test_batches_of_rollouts_are_those_of_the_plain_form():
+    scenario = load_scenario(VECTORS / "scenarios" / "door-11.json")
+    (fast,) = rollout.rollouts(scenario, SEEDS, STATIC)
+    (plain,) = rollout.plain_rollouts(scenario, SEEDS, STATIC)
+    for name, left, right in zip(fast._fields, fast, plain, strict=True):
+        for a, b in zip(left, right, strict=True) if name == "fires" else [(left, right)]:
+            assert np.array_equal(a, b), name
