@@ -139,14 +139,15 @@ def _agrees(reference: Program, program: Program, target: Target) -> tuple[bool,
 
 
 def _calibrate(series: Series, target: Target, seconds: float) -> int:
-    """Return a power of two of seeds that takes about as long as a round should."""
-    count = 1
+    """Return a power of two of seeds that fills a round, and that twice as many would hardly be faster a seed."""
+    count, rate = 1, 0.0
     while True:
         _timed(series, target, count, first=1 << 40)  # a new size may compile
-        spent = _timed(series, target, count, first=1 << 40).wall
-        if spent > seconds / 2 or count >= 1 << 22:
+        spent = _timed(series, target, count, first=1 << 40).cpu
+        now = count / spent
+        if (spent > seconds / 2 and now < 1.15 * rate) or count >= 1 << 22:
             return count
-        count *= 2 if spent > seconds / 16 else 8
+        rate, count = now, count * (2 if spent > seconds / 16 else 8)
 
 
 def _timed(series: Series, target: Target, count: int, first: int) -> Round:
