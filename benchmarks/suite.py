@@ -1,6 +1,6 @@
 """What the scenarios of the public suite measure, and every figure of `docs/suite.md` and `docs/baselines.md`.
 
-Run as `python -m benchmarks.suite`: the pages and the pictures are written anew (some minutes on two cores).
+Run as `python -m benchmarks.suite`: the pages and the pictures are written anew (about ten minutes on two cores).
 `--check` writes nothing, and exits with 1 when a figure of a page is another one. Pictures need the `plot` extra.
 """
 
