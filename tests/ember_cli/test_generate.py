@@ -6,9 +6,12 @@ import os
 import subprocess
 import sys
 
+import pyarrow.parquet as pq
 import pytest
 
-from ember_ref.suite import load_suite
+from ember_ref.canonical import write_canonical
+from ember_ref.scenario import Scenario
+from ember_ref.suite import Suite, load_suite
 from scenarios.procedural.drawing import form_digest, symmetric_digest
 from scenarios.procedural.families import GENERATED
 
@@ -27,20 +30,41 @@ def folder_digests(folder):
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
 
 
+class Done:
+    """What a call in a fresh process came to."""
+
+    def __init__(self, done):
+        self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
+
+    @property
+    def lines(self):
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
 @pytest.fixture(scope="session")
-def golden(tmp_path_factory):
-    """Make the golden call in three fresh processes, one after the other, with a cache of compiled programs."""
+def fresh(tmp_path_factory):
+    """Call the command in a process of its own; these share what they compile."""
+    cache = tmp_path_factory.mktemp("compiled")
+
+    def call(*arguments, hash_seed="random"):
+        environment = os.environ | {"PYTHONHASHSEED": hash_seed, "EMBER_CACHE": str(cache)}
+        words = [sys.executable, "-m", "ember_cli.main", *map(str, arguments)]
+        return Done(subprocess.run(words, env=environment, capture_output=True, text=True, check=False))
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def golden(fresh, tmp_path_factory):
+    """Make the golden call in two processes: another hash seed, another number of workers."""
     base = tmp_path_factory.mktemp("generated")
     folders = []
-    for number, (hash_seed, workers) in enumerate((("0", "1"), ("12345", "2"))):
+    for number, (hash_seed, workers) in enumerate((("0", 1), ("12345", 2))):
         folder = base / f"suite-{number}"
-        environment = os.environ | {"PYTHONHASHSEED": hash_seed, "EMBER_CACHE": str(base / "cache")}
-        words = [sys.executable, "-m", "ember_cli.main", *CALL, "--size", "small", "--out", str(folder), "--json"]
-        done = subprocess.run(
-            [*words, "--workers", workers], env=environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        folders.append((folder, [json.loads(line) for line in done.stdout.splitlines()]))
+        options = ("--size", "small", "--out", folder, "--json", "--workers", workers)
+        done = fresh(*CALL, *options, hash_seed=hash_seed)
+        assert done.code == 0, done.err
+        folders.append((folder, done.lines))
     return folders
 
 
@@ -112,12 +136,10 @@ def test_a_family_that_a_map_cannot_have_is_an_error(refused, tmp_path, monkeypa
 # check-suite
 
 
-def test_check_suite_says_what_it_finds(ember, golden, tmp_path):
-    import pyarrow.parquet as pq
-
+def test_check_suite_says_what_it_finds(fresh, golden, tmp_path):
     folder, _ = golden[0]
     out = tmp_path / "check.parquet"
-    result = ember("check-suite", folder, "--seeds", "0:256", "--evidence-seeds", "4", "--out", out, "--json")
+    result = fresh("check-suite", folder, "--seeds", "0:256", "--evidence-seeds", "0", "--out", out, "--json")
     assert result.code == 0, result.err
     assert [line["scenario_id"] for line in result.lines] == [e.scenario_id for e in load_suite(folder).suite.entries]
     for line in result.lines:
@@ -134,22 +156,54 @@ def test_check_suite_says_what_it_finds(ember, golden, tmp_path):
         assert sum(aware.values()) == pytest.approx(line["people"])
         savable = line["mean_max_evacuated"] * 256
         assert sum(line["slack_histogram"]) + line["slack_never"] == round(savable)
-        evidence = line["evidence"]
-        assert evidence["sum_earliest"] <= evidence["exit_bound"] <= evidence["time_bound"]
-        assert evidence["time_bound"] <= evidence["sum_evacuation_steps"]
+        assert (line["evidence_seeds"], line["evidence"]) == (0, {})
     table = pq.read_table(out)
     assert table.num_rows == 4
     assert table.column("scenario_id").to_pylist() == [line["scenario_id"] for line in result.lines]
     assert table.column("fire-aware-shortest-path-v1.evacuated").to_pylist() == [
         line["policies"]["fire-aware-shortest-path-v1"]["evacuated"] for line in result.lines
     ]
-    assert table.column("time_bound").to_pylist() == [line["evidence"]["time_bound"] for line in result.lines]
 
 
-def test_the_summary_has_a_row_a_family_and_names_what_is_rejected(ember, golden, tmp_path):
+def sub_suite(golden, folder, **copies):
+    """Write a suite of some scenarios of the golden one, by the IDs they get."""
+    source = load_suite(golden[0][0])
+    entries = []
+    for name, original in copies.items():
+        scenario = Scenario.from_dict(source.scenarios[original].to_dict() | {"id": name})
+        (entry,) = [entry for entry in source.suite.to_dict()["scenarios"] if entry["scenario_id"] == original]
+        entries.append(entry | {"scenario_id": name, "scenario_hash": scenario.content_hash})
+        write_canonical(folder / f"{name}.json", scenario.to_dict())
+    suite = Suite.from_dict({"suite_version": "1.0", "suite_id": "some", "scenarios": entries})
+    write_canonical(folder / "suite.json", suite.to_dict())
+
+
+def test_evidence_is_that_of_the_score_over_the_first_fires(fresh, golden, tmp_path):
+    from ember_ref.episode import run_episode
+    from ember_ref.policies import make_policy
+    from scoring.evidence import ReferenceImplementation, evidence_of
+
+    sub_suite(golden, tmp_path, one="multiple_exits-2026-0")
+    out = tmp_path / "check.parquet"
+    call = ("check-suite", tmp_path, "--seeds", "0:6", "--evidence-seeds", "3", "--out", out, "--json")
+    (line,) = fresh(*call).lines
+    scenario = load_suite(tmp_path).scenarios["one"]
+    policy = make_policy("fire-aware-shortest-path-v1", 0)
+    records = [run_episode(scenario, seed, policy) for seed in range(3)]
+    privileged = ReferenceImplementation().privileged(scenario, records)
+    found = [evidence_of(scenario, *pair).to_dict() for pair in zip(records, privileged, strict=True)]
+    assert line["evidence_seeds"] == 3
+    for name in ("sum_earliest", "exit_bound", "time_bound", "sum_evacuation_steps", "route_invalidations"):
+        assert line["evidence"][name] == pytest.approx(sum(one[name] for one in found) / 3)
+    recoverable = sum(one["recoverable_route_invalidations"] > 0 for one in found) / 3
+    assert line["evidence"]["recoverable_share"] == pytest.approx(recoverable)
+    assert pq.read_table(out).column("time_bound").to_pylist() == [line["evidence"]["time_bound"]]
+
+
+def test_the_summary_has_a_row_a_family_and_names_what_is_rejected(fresh, golden, tmp_path):
     folder, _ = golden[0]
     pictures = tmp_path / "pictures"
-    result = ember(
+    result = fresh(
         "check-suite",
         folder,
         "--seeds",
@@ -210,23 +264,11 @@ def test_forms_see_renamed_and_turned_scenarios(golden):
     assert symmetric_digest(slower) != symmetric_digest(scenario)
 
 
-def test_a_suite_with_a_scenario_twice_fails(ember, golden, tmp_path):
-    from ember_ref.canonical import write_canonical
-    from ember_ref.scenario import Scenario
-    from ember_ref.suite import Suite
-
-    source = load_suite(golden[0][0])
-    first = source.scenarios["maze-2026-0"]
-    copy = Scenario.from_dict(first.to_dict() | {"id": "copy"})
-    entries = source.suite.to_dict()["scenarios"][2:3]
-    entries.append(entries[0] | {"scenario_id": "copy", "scenario_hash": copy.content_hash})
-    suite = Suite.from_dict({"suite_version": "1.0", "suite_id": "twice", "scenarios": entries})
-    for scenario in (first, copy):
-        write_canonical(tmp_path / f"{scenario.id}.json", scenario.to_dict())
-    write_canonical(tmp_path / "suite.json", suite.to_dict())
-    result = ember("check-suite", tmp_path, "--seeds", "0:128", "--evidence-seeds", "0")
+def test_a_suite_with_a_scenario_twice_fails(fresh, golden, tmp_path):
+    sub_suite(golden, tmp_path, first="maze-2026-0", copy="maze-2026-0")
+    result = fresh("check-suite", tmp_path, "--seeds", "0:128", "--evidence-seeds", "0")
     assert result.code == 1
-    assert "copy: is the same as maze-2026-0" in result.err
+    assert "copy: is the same as first" in result.err
 
 
 # End to end
