@@ -1,11 +1,14 @@
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import pytest
 from rollout_twins import assert_equals_plain, assert_random_scenarios_equal_plain, call_of, make_scenario
 
 from ember_jax import board_kernel, congestion_kernel, rollout_kernel
+from ember_jax.congestion_kernel import _follow, start_crowd
 from ember_jax.kernel import Kernel
+from ember_jax.movement_kernel import any_lane, start_people
 from ember_jax.rollout_kernel import supports
 from ember_ref.scenario import load_scenario
 
@@ -59,6 +62,25 @@ def test_a_grid_of_one_column_knows_north_from_west():
         12, 1, exits=[(0, 0), (11, 0)], people=[(5, 0), (6, 0), (2, 0)], ignitions=[(9, 0)], probability=0.4
     )
     assert_equals_plain(scenario, POLICY)
+
+
+def test_a_bound_stays_a_bound_until_the_next_flood():
+    # A person with a bound of 5 steps onto a cell whose own distance is exact: what is known there is 4 or more.
+    scenario = make_scenario(1, 9, exits=[(0, 8)], people=[(0, 2)], probability=0.0)
+    _, size, (ground, *_) = call_of(scenario, POLICY)
+
+    @jax.jit
+    def follow(ground):
+        people = start_people(ground.person, ground.people)
+        crowd = start_crowd(ground, size.fire)
+        crowd = crowd._replace(reach=jnp.full_like(crowd.reach, 5 << 13 | 1 << 12), cell=crowd.cell - jnp.uint32(1))
+        return _follow(ground, size.fire, jnp.int32(0), any_lane(people.active), people, crowd).reach[0, 0, 0]
+
+    with jax.enable_x64(True):
+        reach = int(follow(ground))
+    assert reach >> 12 & 1
+    assert reach >> 13 == 4
+    assert reach & 15 == 4  # east
 
 
 def test_too_many_exits_are_left_to_the_plain_form():
