@@ -99,7 +99,7 @@ def plot(lines: list[dict[str, Any]], file: Path) -> None:
     mpl.use("svg")
     from matplotlib import pyplot
 
-    mpl.rcParams["svg.hashsalt"] = "growth"
+    mpl.rcParams |= {"svg.hashsalt": "growth", "svg.fonttype": "none"}
     figure, panels = pyplot.subplots(1, len(AXES), figsize=(13, 3.6), sharey=True)
     for panel, axis in zip(panels, AXES, strict=True):
         for name in WORKS:
