@@ -295,3 +295,12 @@ def test_two_hundred_generated_scenarios_have_no_mismatch(ember, tmp_path):
     result = ember("verify", folder, "--seeds", "0:2", "--json")
     assert result.code == 0, result.err
     assert all(line["mismatches"] == 0 for line in result.lines)
+
+
+@pytest.mark.slow
+def test_the_oracle_accepts_the_same_bytes(fresh, tmp_path):
+    folder = tmp_path / "suite"
+    call = (*CALL[:5], "--count", "1", "--seed", "2026", "--size", "small", "--backend", "ref", "--out", folder)
+    assert fresh(*call).code == 0
+    for name in ("multiple_exits-2026-0.json", "maze-2026-0.json"):
+        assert folder_digests(folder)[name] == GOLDEN[name]
