@@ -44,6 +44,7 @@ def parser(title: str) -> argparse.ArgumentParser:
     result.add_argument(
         "--fast", action="store_true", help="leave the slow programs out: only the compiled path and C++"
     )
+    result.add_argument("--policy", nargs="+", help="policies of the rollouts, all without it")
     return result
 
 
@@ -75,7 +76,7 @@ def ask(title: str, work: Work, policies: Sequence[str | None] = (None,), argv: 
     table = _table(title)
     everyone = programs(fast=given.fast)
     lines, agreed, loaded = [], True, False
-    for policy in policies:
+    for policy in given.policy if given.policy and work is Work.ROLLOUT else policies:
         for target in targets(given.scenarios, work, policy):
             found = compare(everyone, target, threads=given.threads, pairs=given.pairs, seconds=given.seconds)
             agreed &= all(found.digests.values())
