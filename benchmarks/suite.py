@@ -18,13 +18,13 @@ import numpy as np
 from benchmarks import baselines
 from benchmarks.pages import blocks, filled, table
 from ember_cli.console import enable_compilation_cache
-from ember_jax.evidence import Evidence, evidence
+from ember_jax.evidence import Evidence
+from ember_jax.evidence_kernel import evidence
 from ember_jax.fire_kernel import fire_worlds
 from ember_jax.references_kernel import reference_summaries
 from ember_jax.rollout import rollouts
 from ember_jax.rollout_kernel import rollout_summaries, supports
 from ember_jax.simulator import EVACUATED
-from ember_jax.world import WorldSize, padded_size
 from ember_ref.fire import NEVER
 from ember_ref.scenario import FireModel, Scenario
 from ember_ref.suite import SuiteFolder, load_suite
@@ -124,15 +124,14 @@ def main() -> None:
 
 def measure(target: SuiteFolder, seeds: int) -> list[Measures]:
     """Measure every scenario of a suite over the seeds 0 to `seeds`, exclusive."""
-    size = padded_size(*target.scenarios.values())
     return [
-        _measure(target.scenarios[entry.scenario_id], entry.primary_family, np.arange(seeds, dtype=np.uint64), size)
+        _measure(target.scenarios[entry.scenario_id], entry.primary_family, np.arange(seeds, dtype=np.uint64))
         for entry in target.suite.entries
     ]
 
 
-def _measure(scenario: Scenario, family: str, seeds: np.ndarray, size: WorldSize) -> Measures:
-    congestion, static = crowd(scenario, seeds, CONGESTION_AWARE, size), crowd(scenario, seeds, STATIC, size)
+def _measure(scenario: Scenario, family: str, seeds: np.ndarray) -> Measures:
+    congestion, static = crowd(scenario, seeds, CONGESTION_AWARE), crowd(scenario, seeds, STATIC)
     fires = fire_worlds(scenario, seeds).ignition_step
     last = np.where(congestion.evacuated, congestion.resolution_step, 0).max(axis=1)
     exits = np.stack([fires[:, row, col] for row, col in (exit.position for exit in scenario.exits)], axis=1)
@@ -158,18 +157,18 @@ def _measure(scenario: Scenario, family: str, seeds: np.ndarray, size: WorldSize
     )
 
 
-def crowd(scenario: Scenario, seeds: np.ndarray, policy: str, size: WorldSize) -> Crowd:
+def crowd(scenario: Scenario, seeds: np.ndarray, policy: str) -> Crowd:
     """Run a policy under many seeds."""
     if supports(scenario, policy):
         fast = rollout_summaries(scenario, seeds, policy)
         status, resolution_step = fast.status, fast.resolution_step
     else:
-        parts = [(part.status, part.resolution_step) for part in rollouts(scenario, seeds, policy, size=size)]
+        parts = [(part.status, part.resolution_step) for part in rollouts(scenario, seeds, policy)]
         status, resolution_step = (np.concatenate(field) for field in zip(*parts, strict=True))
     return Crowd(
         evacuated=np.asarray(status == EVACUATED),
         resolution_step=np.asarray(resolution_step),
-        evidence=evidence(scenario, seeds, policy, size=size),
+        evidence=evidence(scenario, seeds, policy),
     )
 
 

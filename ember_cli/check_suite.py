@@ -5,7 +5,7 @@ import importlib.util
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -95,13 +95,10 @@ def _checked(
     workers: int,
 ) -> list[ScenarioCheck]:
     """Check every scenario, some at a time: compiled calls use one core each and release the interpreter."""
-    sizes = _shared_sizes([scenario for scenario, _ in tasks])
 
     def check(at: int) -> ScenarioCheck:
         scenario, family = tasks[at]
-        return check_scenario(
-            scenario, family, seeds[at], policies=policies, evidence_seeds=evidence_seeds, size=sizes[at]
-        )
+        return check_scenario(scenario, family, seeds[at], policies=policies, evidence_seeds=evidence_seeds)
 
     checks: list[ScenarioCheck] = []
     with Progress("scenarios") as progress, concurrent.futures.ThreadPoolExecutor(workers) as pool:
@@ -113,17 +110,6 @@ def _checked(
         finally:
             pool.shutdown(cancel_futures=True)
     return checks
-
-
-def _shared_sizes(scenarios: Sequence[Scenario]) -> list[Any]:
-    """Return a padded size for every scenario: one for all with as many padded people, where that wastes little."""
-    from ember_jax.world import padded_size, shared_size
-
-    groups: dict[int, list[Scenario]] = {}
-    for scenario in scenarios:
-        groups.setdefault(padded_size(scenario).people, []).append(scenario)
-    shared = {people: shared_size(group) for people, group in groups.items()}
-    return [shared[padded_size(scenario).people] for scenario in scenarios]
 
 
 def _why(check: ScenarioCheck) -> str:

@@ -6,9 +6,9 @@ from typing import Final
 import numpy as np
 
 from ember_cli.console import enable_compilation_cache
-from ember_jax.evidence import Evidence, evidence_of_records
+from ember_jax.evidence import Evidence
+from ember_jax.evidence_kernel import evidence_of_records
 from ember_jax.references_kernel import reference_summaries
-from ember_jax.world import WorldSize
 from ember_ref.fire import NEVER
 from ember_ref.record import RunRecord
 from ember_ref.references import PersonReference
@@ -23,10 +23,9 @@ _EVENT: Final = 4
 class CompiledReferences:
     """The provider (see `scoring.evidence.ReferenceProvider`) that asks `ember_jax`; the numbers are the same."""
 
-    def __init__(self, size: WorldSize | None = None) -> None:
-        """Ask at one padded size, so that all scenarios share a compilation."""
+    def __init__(self) -> None:
+        """Keep what is compiled."""
         enable_compilation_cache()
-        self._size = size
 
     def max_evacuated(self, scenario: Scenario, seed: int) -> int:
         """Return M*."""
@@ -35,7 +34,7 @@ class CompiledReferences:
 
     def privileged(self, scenario: Scenario, records: Sequence[RunRecord]) -> Iterator[Privileged]:
         """Yield what was possible in each record."""
-        found = evidence_of_records(scenario, records, events=True, size=self._size)
+        found = evidence_of_records(scenario, records, events=True)
         for place, record in enumerate(records):
             yield Privileged(
                 people=tuple(

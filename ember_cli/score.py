@@ -56,7 +56,7 @@ def score(
             raise UsageError(f"--explain {explain}: no such episode; expected 0 to {scheduled - 1}")
     declared = _declared(results, failures)
     with Progress("episodes") as progress:
-        report = score_results(opened, target, declared, provider=_provider(backend, target), progress=progress)
+        report = score_results(opened, target, declared, provider=_provider(backend), progress=progress)
     story = [] if explain is None else explanation_lines(report, explain)
     if out is not None:
         write_canonical(out, report.to_dict())
@@ -74,13 +74,12 @@ def score(
         _bars(report)
 
 
-def _provider(backend: Backend, target: SuiteFolder | Pack) -> "ReferenceProvider | None":
+def _provider(backend: Backend) -> "ReferenceProvider | None":
     if backend is Backend.REF:
         return None
     from ember_cli.compiled_references import CompiledReferences
-    from ember_jax.world import padded_size
 
-    return CompiledReferences(padded_size(*target.scenarios.values()))
+    return CompiledReferences()
 
 
 def pack_or_suite(pack: Path | None, suite: str | None) -> SuiteFolder | Pack:

@@ -162,16 +162,16 @@ def run_episodes(ground: Any, size: RolloutSize, count: Array, seed_hi: Array, s
         seed_hi: uint32[N], upper halves of the evaluator seeds.
         seed_lo: uint32[N], lower halves.
     """
-    streams = _streams(size, count, seed_hi, seed_lo)
+    streams = stream_seeds(size, count, seed_hi, seed_lo)
     lanes = lax.while_loop(
         lambda lanes: some_bit(lanes.busy),
-        lambda lanes: _start_again(ground, size, count, streams, _step(ground, size, lanes)),
-        _start(ground, size, count, streams),
+        lambda lanes: _start_again(ground, size, count, streams, step_lanes(ground, size, lanes)),
+        start_lanes(ground, size, count, streams),
     )
     return lanes.outcomes
 
 
-def _streams(size: RolloutSize, count: Array, seed_hi: Array, seed_lo: Array) -> Array:
+def stream_seeds(size: RolloutSize, count: Array, seed_hi: Array, seed_lo: Array) -> Array:
     """Return the seeds of the fire's streams: uint64[N]; only whole tiles with a seed are made."""
 
     def tile(index: Array, streams: Array) -> Array:
@@ -186,7 +186,8 @@ def _streams(size: RolloutSize, count: Array, seed_hi: Array, seed_lo: Array) ->
     return result
 
 
-def _start(ground: Any, size: RolloutSize, count: Array, streams: Array) -> _Lanes:
+def start_lanes(ground: Any, size: RolloutSize, count: Array, streams: Array) -> _Lanes:
+    """Return the first episodes, at most `count`, at step 0."""
     people = start_people(ground.person, ground.people)
     lane = lax.iota(jnp.int32, LANES)
     busy = (lane < count).astype(jnp.uint32)
@@ -210,7 +211,7 @@ def _start(ground: Any, size: RolloutSize, count: Array, streams: Array) -> _Lan
     )
 
 
-def _step(ground: Any, size: RolloutSize, lanes: _Lanes) -> _Lanes:
+def step_lanes(ground: Any, size: RolloutSize, lanes: _Lanes) -> _Lanes:
     """Make one step in every lane with somebody active."""
     fire, people = lanes.fire, lanes.people
     clock = lanes.clock + jnp.int32(1)

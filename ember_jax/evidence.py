@@ -5,15 +5,13 @@ capacity bounds, and the route invalidations. Snapshots go in blocks: people's w
 block; then L is induced from the horizon down, block by block, and read where somebody's way was invalidated or
 somebody first arrives at a cut. No table is kept, so the horizon does not set the memory.
 
-`evidence` runs a policy; `evidence_of_records` takes run records, of any agent. For the columns of a sweep
-(`ember sweep`, the evidence columns of the command page):
-
-    evidence_columns(scenario, policy, seeds, policy_seed=0) -> {column name: int64[N]}
+`evidence` runs a policy; `evidence_of_records` takes run records, of any agent. `ember_jax.evidence_kernel` is the
+fast form of both; this is its plain twin.
 """
 
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import jax
@@ -99,14 +97,6 @@ class Evidence(NamedTuple):
     """int64[M, 4], the events one by one: episode, step, person, L(x, t); `None` when they were not asked for."""
 
 
-def evidence_columns(
-    scenario: Scenario, policy: str, seeds: ArrayLike, *, policy_seed: int = 0
-) -> dict[str, np.ndarray]:
-    """Return the evidence columns of a sweep for a policy under many seeds: int64[N] by column name."""
-    found = evidence(scenario, seeds, policy, policy_seed=policy_seed)
-    return {name: getattr(found, name) for name in COLUMNS}
-
-
 def evidence(
     scenario: Scenario,
     seeds: ArrayLike,
@@ -136,7 +126,7 @@ def evidence(
     compiled, plan = prepared(world, scenario, policy, policy_seed, None)
 
     def ways(fires: FireWorlds, _: int) -> Ways:
-        return _policy_ways(world, compiled, plan, padded_steps(fires, size))
+        return policy_ways(world, compiled, plan, padded_steps(fires, size))
 
     return _evidence(scenario, np.asarray(seeds, dtype=np.uint64), ways, events, size, threads)
 
@@ -154,7 +144,7 @@ def evidence_of_records(
 
     def ways(fires: FireWorlds, at: int) -> Ways:
         mine = records[at : at + len(fires.ignition_step)]
-        return _stack([_record_ways(scenario, record, size) for record in mine], len(fires.ignition_step))
+        return stack_ways([record_ways(scenario, record, size) for record in mine], len(fires.ignition_step))
 
     seeds = np.array([record.header.seed for record in records], dtype=np.uint64)
     return _evidence(scenario, seeds, ways, events, size, threads)
@@ -168,7 +158,6 @@ def _evidence(
 ) -> Evidence:
     world, groups = world_from_scenario(scenario, size=size), cut_groups(scenario, size)
     tile = _tile(size, groups, len(seeds))
-    people = len(scenario.people)
 
     def batch(at: int) -> dict[str, np.ndarray]:
         mine = seeds[at : at + tile]
@@ -182,32 +171,53 @@ def _evidence(
         return cut
 
     parts = list(run_batches(batch, range(0, len(seeds), tile), threads=threads))
-    references = reference_summaries(scenario, seeds, threads=threads)
-    whole: dict[str, Any] = {
-        name: np.concatenate([part[name] for part in parts]) if parts else np.zeros(0, dtype=np.int64)
-        for name in (*_SUMS, *(("events",) if events else ()))
-    }
-    evacuated = np.concatenate([part["evacuated"] for part in parts])[:, :people]
+    found = reference_summaries(scenario, seeds, threads=threads)
+    references = (found.earliest_evacuation, found.fewest_moves, found.fewest_danger_states)
+    return joined(scenario, seeds, parts, references)
+
+
+def joined(
+    scenario: Scenario, seeds: np.ndarray, parts: Sequence[Mapping[str, np.ndarray]], references: Sequence[np.ndarray]
+) -> Evidence:
+    """Return the evidence of all batches.
+
+    Args:
+        scenario: the scenario.
+        seeds: uint64[N].
+        parts: the sums of the batches in order, who evacuated as bool[n, P], and the events when they are listed.
+        references: L, m* and D* of everyone, uint32[N, P] each.
+
+    Raises:
+        VerificationError: when somebody did better than is possible, so one of the two is wrong.
+    """
+    people = len(scenario.people)
+
+    def whole(name: str, empty: Any) -> Any:
+        return np.concatenate([part[name] for part in parts]) if parts else empty
+
+    evacuated = whole("evacuated", np.zeros((0, people), dtype=np.bool_))[:, :people]
 
     def over_evacuees(values: np.ndarray) -> np.ndarray:
         sums: np.ndarray = np.where(evacuated, values, 0).sum(axis=1, dtype=np.int64)
         return sums
 
+    earliest, moves, danger = references
+    sums: dict[str, Any] = {name: whole(name, np.zeros(0, dtype=np.int64)) for name in SUMS}
     result = Evidence(
-        earliest_evacuation=references.earliest_evacuation,
-        reference_moves=references.fewest_moves,
-        reference_danger=references.fewest_danger_states,
-        sum_earliest=over_evacuees(references.earliest_evacuation),
-        fewest_moves=over_evacuees(references.fewest_moves),
-        fewest_danger_states=over_evacuees(references.fewest_danger_states),
-        events=whole.pop("events", None),
-        **whole,
+        earliest_evacuation=earliest,
+        reference_moves=moves,
+        reference_danger=danger,
+        sum_earliest=over_evacuees(earliest),
+        fewest_moves=over_evacuees(moves),
+        fewest_danger_states=over_evacuees(danger),
+        events=whole("events", None) if parts and "events" in parts[0] else None,
+        **sums,
     )
     _check(scenario, seeds, result)
     return result
 
 
-_SUMS: Final = (
+SUMS: Final = (
     "exit_bound",
     "time_bound",
     "sum_evacuation_steps",
@@ -233,7 +243,7 @@ def _batch(
         above = np.asarray(WINDOW * blocks, dtype=np.int32)
         earliest = _descend(world, steps, above)
         met = _no_arrivals(first)
-        sums = {name: np.zeros(len(steps), dtype=np.int64) for name in _BLOCK_SUMS}
+        sums = {name: np.zeros(len(steps), dtype=np.int64) for name in _BLOCKSUMS}
         listed = []
         for block in reversed(range(blocks)):
             at = WINDOW * block
@@ -245,7 +255,7 @@ def _batch(
                 resolution, first, met,
             )  # fmt: skip
             earliest, met = found.earliest, found.arrivals
-            for name in _BLOCK_SUMS:
+            for name in _BLOCKSUMS:
                 sums[name] += np.asarray(found.sums[name], dtype=np.int64)
             if events:
                 listed.append(_listed(at, np.asarray(found.event), np.asarray(found.event_earliest)))
@@ -297,7 +307,7 @@ def _tile(size: WorldSize, groups: CutGroups, count: int) -> int:
 # Ways
 
 
-def _policy_ways(world: World, policy: Policy, plan: Plan, ignition_step: np.ndarray) -> Ways:
+def policy_ways(world: World, policy: Policy, plan: Plan, ignition_step: np.ndarray) -> Ways:
     """Run a policy and keep where everybody was."""
     progress = _begin(world, ignition_step)
     cells, actives, at = [], [], 0
@@ -317,7 +327,7 @@ def _policy_ways(world: World, policy: Policy, plan: Plan, ignition_step: np.nda
     )
 
 
-def _record_ways(scenario: Scenario, record: RunRecord, size: WorldSize) -> Ways:
+def record_ways(scenario: Scenario, record: RunRecord, size: WorldSize) -> Ways:
     """Read one record; a leading axis of one episode."""
     states = [record.initial_state, *(step.state for step in record.steps)]
     shape = (len(states), size.people)
@@ -338,7 +348,7 @@ def _record_ways(scenario: Scenario, record: RunRecord, size: WorldSize) -> Ways
     return Ways(cell[None], active[None], evacuated[None], resolution[None], moved[None])
 
 
-def _stack(ways: list[Ways], count: int) -> Ways:
+def stack_ways(ways: list[Ways], count: int) -> Ways:
     """Stack single episodes, padded in time to whole windows and in number by the last one."""
     length = WINDOW * -(-max(way.cell.shape[1] for way in ways) // WINDOW)
     padded = []
@@ -395,7 +405,7 @@ class _Block(NamedTuple):
     """uint32[N, T, P]: L there."""
 
 
-_BLOCK_SUMS: Final = (
+_BLOCKSUMS: Final = (
     "danger_states",
     "route_invalidations",
     "recoverable_route_invalidations",

@@ -34,9 +34,9 @@ from ember_jax.kernel import LANES, Kernel, run_batches
 from ember_ref.fire import NEVER
 from ember_ref.scenario import Scenario
 
-_CHUNK: Final = 16  # cells that a trip takes at a time
+CHUNK: Final = 16  # cells that a trip takes at a time
 _CACHE: Final = 1 << 20  # bytes that all arrays of a part should not exceed by much
-_WALL, _OPEN, _EXIT, _MARGIN = 0, 1, 2, 3
+WALL, OPEN, EXIT, MARGIN = 0, 1, 2, 3
 
 Tables = tuple[Array, Array, Array]
 """A layer of L relative to t, M and D: integers [margin + N + margin, lanes], all ones where no escape exists."""
@@ -135,7 +135,7 @@ def reference_size(scenario: Scenario) -> ReferenceSize:
     """Return the padded size of a scenario's references; few sizes, so that scenarios share compilations."""
     height, width = scenario.grid.height, scenario.grid.width
     cells = 512
-    while cells < height * (width + 1) + _CHUNK:
+    while cells < height * (width + 1) + CHUNK:
         cells *= 2
     margin = next(margin for margin in (32, 64, 128, 528) if margin > width + 1)
     horizon = scenario.termination.max_steps
@@ -157,12 +157,12 @@ def reference_ground(scenario: Scenario, size: ReferenceSize) -> Ground:
     """Lay a scenario's cells and people out for the kernel."""
     height, width = scenario.grid.height, scenario.grid.width
     stride = width + 1
-    kind = np.full((height, stride), _MARGIN, dtype=np.uint8)
-    kind[:, :width] = _OPEN
+    kind = np.full((height, stride), MARGIN, dtype=np.uint8)
+    kind[:, :width] = OPEN
     for cell in scenario.grid.obstacles:
-        kind[cell] = _WALL
+        kind[cell] = WALL
     for exit in scenario.exits:
-        kind[exit.position] = _EXIT
+        kind[exit.position] = EXIT
     source = np.zeros((height, stride), dtype=np.int32)
     source[:, :width] = np.arange(height * width, dtype=np.int32).reshape(height, width)
     used = height * stride
@@ -171,16 +171,16 @@ def reference_ground(scenario: Scenario, size: ReferenceSize) -> Ground:
     person[: len(starts)] = starts
     return Ground(
         fire=terrain(scenario, size.fire),
-        kind=np.pad(kind.reshape(-1), (0, size.cells - used), constant_values=_MARGIN),
+        kind=np.pad(kind.reshape(-1), (0, size.cells - used), constant_values=MARGIN),
         source=np.pad(source.reshape(-1), (0, size.cells - used)),
         stride=np.asarray(stride, dtype=np.int32),
-        chunks=np.asarray(-(-used // _CHUNK), dtype=np.int32),
+        chunks=np.asarray(-(-used // CHUNK), dtype=np.int32),
         horizon=np.asarray(scenario.termination.max_steps, dtype=np.int32),
         person=person,
     )
 
 
-class _Burning(NamedTuple):
+class Burning(NamedTuple):
     """When cells stop to be of use, of a part of a tile."""
 
     alive_until: Array
@@ -202,7 +202,7 @@ def run_references(ground: Any, size: ReferenceSize, fire: Fire) -> Array:
             planes=lax.dynamic_slice_in_dim(fire.planes, lanes, size.lanes, axis=2),
             stream_position=fire.stream_position,
         )
-        burning = _burning(ground, size, mine)
+        burning = burning_of(ground, size, mine)
         return _starts(ground, size, _induce(ground, size, burning))
 
     parts = lax.map(part, lax.iota(jnp.int32, LANES // size.lanes))
@@ -215,15 +215,16 @@ def _starts(ground: Any, size: ReferenceSize, tables: Tables) -> Array:
         return jnp.stack([lax.dynamic_index_in_dim(table, at, keepdims=False) for table in tables])
 
     values = lax.map(one, lax.iota(jnp.int32, size.people)).swapaxes(0, 1)
-    never = values == jnp.asarray(_most(size), dtype=values.dtype)
+    never = values == jnp.asarray(infinite_value(size), dtype=values.dtype)
     return jnp.where(never, jnp.uint32(NEVER), values.astype(jnp.uint32))
 
 
 # The fire as times
 
 
-def _burning(ground: Any, size: ReferenceSize, fire: Fire) -> _Burning:
-    dtype, most = _dtype(size), _most(size)
+def burning_of(ground: Any, size: ReferenceSize, fire: Fire) -> Burning:
+    """Write out when cells stop to be of use."""
+    dtype, most = value_type(size), infinite_value(size)
     shape = (size.cells + 2 * size.margin, size.lanes)
     planes = spread_numbers(fire)
 
@@ -236,11 +237,11 @@ def _burning(ground: Any, size: ReferenceSize, fire: Fire) -> _Burning:
             plane = lax.dynamic_index_in_dim(planes[index], word, keepdims=False)
             number = number | (((plane >> bit) & jnp.uint32(1)) << jnp.uint32(index))
         burned = (lax.dynamic_index_in_dim(fire.burned, word, keepdims=False) >> bit) & jnp.uint32(1)
-        burns = (burned != jnp.uint32(0)) & (kind != jnp.uint8(_MARGIN))
+        burns = (burned != jnp.uint32(0)) & (kind != jnp.uint8(MARGIN))
         never = jnp.uint32(most)
         step = jnp.where(burns, number * ground.fire.interval, never)
-        until = jnp.where(kind == jnp.uint8(_EXIT), jnp.minimum(step, never - jnp.uint32(1)) + jnp.uint32(1), step)
-        closed = (kind == jnp.uint8(_WALL)) | (kind == jnp.uint8(_MARGIN))
+        until = jnp.where(kind == jnp.uint8(EXIT), jnp.minimum(step, never - jnp.uint32(1)) + jnp.uint32(1), step)
+        closed = (kind == jnp.uint8(WALL)) | (kind == jnp.uint8(MARGIN))
         until = jnp.where(closed, jnp.uint32(0), until)
         place = (at + jnp.int32(size.margin), jnp.int32(0))
         return (
@@ -251,66 +252,70 @@ def _burning(ground: Any, size: ReferenceSize, fire: Fire) -> _Burning:
 
     nowhere = jnp.full(shape, most, dtype=dtype)
     start = (nowhere, jnp.zeros(shape, dtype=dtype), jnp.zeros(size.lanes, dtype=jnp.uint32))
-    cells = ground.chunks * jnp.int32(_CHUNK)
+    cells = ground.chunks * jnp.int32(CHUNK)
     ignition, alive, latest = lax.fori_loop(jnp.int32(0), cells, cell, start)
 
     def least(inside_only: bool, times: Array) -> Array:
         """Return the least time of every cell and its neighbours."""
 
         def chunk(index: Array, result: Array) -> Array:
-            at = index * jnp.int32(_CHUNK)
-            value = _least_around(ground, size, times, at, _at(size, times, at))
+            at = index * jnp.int32(CHUNK)
+            value = least_around(ground, size, times, at, cells_at(size, times, at))
             if inside_only:
-                margin = _of_chunk(ground.kind, at) == jnp.uint8(_MARGIN)
+                margin = of_chunk(ground.kind, at) == jnp.uint8(MARGIN)
                 value = jnp.where(margin, jnp.asarray(most, dtype=dtype), value)
-            return _put(size, result, value, at)
+            return put_cells(size, result, value, at)
 
         result: Array = lax.fori_loop(jnp.int32(0), ground.chunks, chunk, nowhere)
         return result
 
     # Twice a distance of 1: some way of two steps between two cells lies inside the grid.
     near = least(False, least(True, ignition))
-    return _Burning(alive_until=alive, danger_from=near, last=fold_max(latest).astype(jnp.int32))
+    return Burning(alive_until=alive, danger_from=near, last=fold_max(latest).astype(jnp.int32))
 
 
-def _dtype(size: ReferenceSize) -> Any:
+def value_type(size: ReferenceSize) -> Any:
+    """Return the dtype of values."""
     return {8: jnp.uint8, 16: jnp.uint16, 32: jnp.uint32}[size.bits]
 
 
-def _most(size: ReferenceSize) -> int:
+def infinite_value(size: ReferenceSize) -> int:
+    """Return the value that stands for never: all ones."""
     return (1 << size.bits) - 1
 
 
 # Cells in chunks
 
 
-def _at(size: ReferenceSize, cells: Array, at: Array) -> Array:
+def cells_at(size: ReferenceSize, cells: Array, at: Array) -> Array:
     """Return a chunk of cells: [16, lanes]."""
-    return lax.dynamic_slice(cells, (at + jnp.int32(size.margin), jnp.int32(0)), (_CHUNK, size.lanes))
+    return lax.dynamic_slice(cells, (at + jnp.int32(size.margin), jnp.int32(0)), (CHUNK, size.lanes))
 
 
-def _put(size: ReferenceSize, cells: Array, chunk: Array, at: Array) -> Array:
+def put_cells(size: ReferenceSize, cells: Array, chunk: Array, at: Array) -> Array:
+    """Write a chunk of cells."""
     return lax.dynamic_update_slice(cells, chunk, (at + jnp.int32(size.margin), jnp.int32(0)))
 
 
-def _of_chunk(per_cell: Array, at: Array) -> Array:
-    return lax.dynamic_slice(per_cell, (at,), (_CHUNK,))[:, None]
+def of_chunk(per_cell: Array, at: Array) -> Array:
+    """Return what a chunk's cells have in common to all lanes: [16, 1]."""
+    return lax.dynamic_slice(per_cell, (at,), (CHUNK,))[:, None]
 
 
-def _least_around(ground: Any, size: ReferenceSize, cells: Array, at: Array, least: Array) -> Array:
+def least_around(ground: Any, size: ReferenceSize, cells: Array, at: Array, least: Array) -> Array:
     """Return the minimum of `least` and the four neighbours of a chunk's cells."""
     one = jnp.int32(1)
     for place in (at - ground.stride, at + ground.stride, at + one, at - one):
-        least = jnp.minimum(least, _at(size, cells, place))
+        least = jnp.minimum(least, cells_at(size, cells, place))
     return least
 
 
 # The induction
 
 
-def _induce(ground: Any, size: ReferenceSize, burning: _Burning) -> Tables:
+def _induce(ground: Any, size: ReferenceSize, burning: Burning) -> Tables:
     """Return the tables at t = 0."""
-    dtype, most = _dtype(size), _most(size)
+    dtype, most = value_type(size), infinite_value(size)
     shape = (size.cells + 2 * size.margin, size.lanes)
     horizon = ground.horizon
     none = jnp.full(shape, most, dtype=dtype)
@@ -318,10 +323,10 @@ def _induce(ground: Any, size: ReferenceSize, burning: _Burning) -> Tables:
     # Layers are made two at a time and the last one is t = 0. The first pair starts from layer H, where only
     # exits have a value, when H is even, and from nothing, one layer above, when it is odd.
     def top(index: Array, cells: Array) -> Array:
-        at = index * jnp.int32(_CHUNK)
-        exit = (_of_chunk(ground.kind, at) == jnp.uint8(_EXIT)) & (horizon % jnp.int32(2) == jnp.int32(0))
-        alive = _at(size, burning.alive_until, at) > horizon.astype(dtype)
-        return _put(size, cells, jnp.where(exit & alive, jnp.asarray(0, dtype), jnp.asarray(most, dtype)), at)
+        at = index * jnp.int32(CHUNK)
+        exit = (of_chunk(ground.kind, at) == jnp.uint8(EXIT)) & (horizon % jnp.int32(2) == jnp.int32(0))
+        alive = cells_at(size, burning.alive_until, at) > horizon.astype(dtype)
+        return put_cells(size, cells, jnp.where(exit & alive, jnp.asarray(0, dtype), jnp.asarray(most, dtype)), at)
 
     first = lax.fori_loop(jnp.int32(0), ground.chunks, top, none)
     start = (horizon - jnp.int32(1) + horizon % jnp.int32(2), (first, first, first), (none, none, none))
@@ -341,9 +346,9 @@ def _induce(ground: Any, size: ReferenceSize, burning: _Burning) -> Tables:
     return even
 
 
-def _layer(ground: Any, size: ReferenceSize, burning: _Burning, t: Array, after: Tables, into: Tables) -> Tables:
+def _layer(ground: Any, size: ReferenceSize, burning: Burning, t: Array, after: Tables, into: Tables) -> Tables:
     """Return the layer at t from the one at t + 1, written over `into`."""
-    dtype, most = _dtype(size), _most(size)
+    dtype, most = value_type(size), infinite_value(size)
     one, infinite = jnp.asarray(1, dtype), jnp.asarray(most, dtype)
     now = t.astype(dtype)
 
@@ -351,20 +356,20 @@ def _layer(ground: Any, size: ReferenceSize, burning: _Burning, t: Array, after:
         return jnp.minimum(value, infinite - by) + by
 
     def chunk(index: Array, into: Tables) -> Tables:
-        at = index * jnp.int32(_CHUNK)
-        alive = _at(size, burning.alive_until, at) > now
-        exits = jnp.where(_of_chunk(ground.kind, at) == jnp.uint8(_EXIT), jnp.asarray(0, dtype), infinite)
-        danger = (_at(size, burning.danger_from, at) <= now).astype(dtype)
+        at = index * jnp.int32(CHUNK)
+        alive = cells_at(size, burning.alive_until, at) > now
+        exits = jnp.where(of_chunk(ground.kind, at) == jnp.uint8(EXIT), jnp.asarray(0, dtype), infinite)
+        danger = (cells_at(size, burning.danger_from, at) <= now).astype(dtype)
 
         def settle(value: Array) -> Array:
             return jnp.where(alive, value & exits, infinite)
 
-        stays = [_at(size, table, at) for table in after]
-        earliest = more(_least_around(ground, size, after[0], at, stays[0]), one)
-        moved = more(_least_around(ground, size, after[1], at, infinite), one)
-        least = more(_least_around(ground, size, after[2], at, stays[2]), danger)
+        stays = [cells_at(size, table, at) for table in after]
+        earliest = more(least_around(ground, size, after[0], at, stays[0]), one)
+        moved = more(least_around(ground, size, after[1], at, infinite), one)
+        least = more(least_around(ground, size, after[2], at, stays[2]), danger)
         values = (earliest, jnp.minimum(moved, stays[1]), least)
-        lasting = [_put(size, table, settle(value), at) for table, value in zip(into, values, strict=True)]
+        lasting = [put_cells(size, table, settle(value), at) for table, value in zip(into, values, strict=True)]
         return lasting[0], lasting[1], lasting[2]
 
     result: Tables = lax.fori_loop(jnp.int32(0), ground.chunks, chunk, into)
@@ -375,17 +380,17 @@ def _difference(ground: Any, size: ReferenceSize, left: Tables, right: Tables) -
     """Return 0 when two layers are equal: int32[]."""
 
     def chunk(index: Array, differs: Array) -> Array:
-        at = index * jnp.int32(_CHUNK)
+        at = index * jnp.int32(CHUNK)
         pairs = zip(left, right, strict=True)
-        bits = [_at(size, old, at) ^ _at(size, new, at) for old, new in pairs]
+        bits = [cells_at(size, old, at) ^ cells_at(size, new, at) for old, new in pairs]
         together = bits[0] | bits[1] | bits[2]
-        rows = _CHUNK
+        rows = CHUNK
         while rows > 1:
             rows //= 2
             together = together[:rows] | together[rows:]
         return differs | together[0]
 
-    none = jnp.zeros(size.lanes, dtype=_dtype(size))
+    none = jnp.zeros(size.lanes, dtype=value_type(size))
     return fold_max(lax.fori_loop(jnp.int32(0), ground.chunks, chunk, none)).astype(jnp.int32)
 
 

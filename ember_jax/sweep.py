@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ember_jax.evidence import evidence_columns
+from ember_jax.evidence_kernel import evidence_columns
 from ember_jax.references_kernel import ReferenceSummaries, reference_summaries
 from ember_jax.rollout import rollouts
 from ember_jax.rollout_kernel import rollout_summaries, supports
@@ -63,7 +63,7 @@ def rows(
     """
     array = np.array(seeds, dtype=np.uint64)
     batch = max(_LEAST_SEEDS, min(_MOST_SEEDS, _MOST_VALUES // len(scenario.people)))
-    if policy is not None and (evidence or not supports(scenario, policy)):
+    if policy is not None and not supports(scenario, policy):
         batch = min(batch, _PLAIN_SEEDS)
     for at in range(0, len(array), batch):
         part = array[at : at + batch]

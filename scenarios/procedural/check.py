@@ -80,7 +80,6 @@ def check_scenario(
     *,
     policies: Sequence[str] = BASELINES,
     evidence_seeds: int = 0,
-    size: Any = None,
 ) -> ScenarioCheck:
     """Run one scenario in many fires on the compiled path.
 
@@ -90,7 +89,6 @@ def check_scenario(
         seeds: evaluator seeds.
         policies: policy names; the fixed and the fire-aware plan are run besides.
         evidence_seeds: the number of fires, the first ones, of the capacity bounds and route invalidations.
-        size: the padded size of these, so that scenarios share it; the scenario's own without it.
     """
     import numpy as np
 
@@ -133,7 +131,7 @@ def check_scenario(
         },
         id_correlation=_id_correlation(facts),
         evidence_seeds=min(evidence_seeds, len(seeds)),
-        evidence=_evidence(scenario, seeds[:evidence_seeds], size) if evidence_seeds else {},
+        evidence=_evidence(scenario, seeds[:evidence_seeds]) if evidence_seeds else {},
     )
 
 
@@ -195,13 +193,13 @@ def _outcome_sums(found: Any) -> Any:
     return np.array(counts, dtype=np.int64)
 
 
-def _evidence(scenario: Scenario, seeds: Sequence[int], size: Any) -> dict[str, float | None]:
+def _evidence(scenario: Scenario, seeds: Sequence[int]) -> dict[str, float | None]:
     """Return means a fire of bounds and events under the fire-aware policy, and shares of fires."""
     import numpy as np
 
-    from ember_jax.evidence import evidence
+    from ember_jax.evidence_kernel import evidence
 
-    found = evidence(scenario, np.array(seeds, dtype=np.uint64), AWARE, size=size)
+    found = evidence(scenario, np.array(seeds, dtype=np.uint64), AWARE, threads=1)
     means = (
         "sum_earliest",
         "exit_bound",
