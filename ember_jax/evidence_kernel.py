@@ -133,7 +133,9 @@ class Episodes(NamedTuple):
 def evidence_size(scenario: Scenario, groups: CutGroups, *, tiles: int, events: bool) -> EvidenceSize:
     """Return the padded size of a scenario's evidence; few sizes, so that scenarios share compilations."""
     references = reference_size(scenario)
-    references = references._replace(fire=references.fire._replace(tiles=tiles))
+    references = references._replace(
+        fire=references.fire._replace(tiles=tiles), people=padded_people(len(scenario.people))
+    )
     lanes = LANES
     while lanes > 16 and 4 * scenario.grid.height * (scenario.grid.width + 1) * lanes > _BOARD:
         lanes //= 2
