@@ -39,7 +39,7 @@ from ember_jax.capacity_kernel import (
 )
 from ember_jax.evidence import COLUMNS, Evidence, Ways, joined, policy_ways, record_ways, stack_ways
 from ember_jax.fire_kernel import bounded, fire_size, fire_worlds, padded_seeds, repeat_if, run_fire
-from ember_jax.kernel import LANES, Kernel, run_batches
+from ember_jax.kernel import LANES, Kernel, run_batches, seeds_of_a_call
 from ember_jax.references import padded_steps
 from ember_jax.references_kernel import (
     CHUNK,
@@ -530,7 +530,7 @@ def _evidence(
     """Return the evidence of some seeds; `trails` says what people did, by first episode, number, and tiles."""
     groups = cut_groups(scenario, _world_size(scenario))
     tiles = _tiles(scenario, len(seeds))
-    per_call = tiles * LANES
+    per_call = seeds_of_a_call(len(seeds), tiles * LANES, threads)
 
     def batch(at: int) -> dict[str, np.ndarray]:
         part = seeds[at : at + per_call]

@@ -21,7 +21,7 @@ from jax.typing import ArrayLike
 
 from ember_jax.digest import BLOCK_WORDS, INITIAL_STATE, compress
 from ember_jax.fire import FireWorlds
-from ember_jax.kernel import LANES, Kernel, run_batches
+from ember_jax.kernel import LANES, Kernel, run_batches, seeds_of_a_call
 from ember_jax.stream import FIRE, GOLDEN_GAMMA, MIX_STEPS, split, stream_seed, threshold
 from ember_ref.fire import NEVER
 from ember_ref.scenario import FireModel, Scenario
@@ -762,13 +762,13 @@ def _run(
     size = fire_size(scenario)
     ground = terrain(scenario, size)
     seeds = np.asarray(seeds, dtype=np.uint64)
-    per_call = size.tiles * LANES
+    per_call = seeds_of_a_call(len(seeds), size.tiles * LANES, threads)
 
     def call(at: int) -> tuple[int, dict[str, np.ndarray]]:
         hi, lo = padded_seeds(seeds[at : at + per_call], size.tiles)
         number = min(per_call, len(seeds) - at)
         parts = kernel(size, ground, np.asarray(-(-number // LANES), dtype=np.int32), hi, lo)
-        return at, {name: part.reshape(per_call, *part.shape[2:])[:number] for name, part in parts.items()}
+        return at, {name: part.reshape(-1, *part.shape[2:])[:number] for name, part in parts.items()}
 
     kernel.compile(size, ground, np.int32(0), *padded_seeds(seeds[:0], size.tiles))
     yield from run_batches(call, range(0, len(seeds), per_call), threads=threads)

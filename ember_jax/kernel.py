@@ -98,6 +98,12 @@ def devices() -> list[jax.Device]:
     return [chosen]
 
 
+def seeds_of_a_call(count: int, most: int, threads: int | None) -> int:
+    """Return how many seeds a call takes, whole tiles and at most so many: few are shared out among the threads."""
+    share = -(-count // (LANES * (threads or cores()))) * LANES
+    return max(LANES, min(most, share))
+
+
 def run_batches(
     function: Callable[[_Item], _Result], batches: Iterable[_Item], *, threads: int | None = None
 ) -> Iterator[_Result]:

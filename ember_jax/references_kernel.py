@@ -30,7 +30,7 @@ from ember_jax.fire_kernel import (
     spread_numbers,
     terrain,
 )
-from ember_jax.kernel import LANES, Kernel, run_batches
+from ember_jax.kernel import LANES, Kernel, run_batches, seeds_of_a_call
 from ember_ref.fire import NEVER
 from ember_ref.scenario import Scenario
 
@@ -436,13 +436,13 @@ def _run(
     ground = reference_ground(scenario, size)
     seeds = np.asarray(seeds, dtype=np.uint64)
     tiles = size.fire.tiles
-    per_call = tiles * LANES
+    per_call = seeds_of_a_call(len(seeds), tiles * LANES, threads)
 
     def call(at: int) -> tuple[int, dict[str, np.ndarray]]:
         hi, lo = padded_seeds(seeds[at : at + per_call], tiles)
         number = min(per_call, len(seeds) - at)
         parts = _REFERENCES(static, ground, np.asarray(-(-number // LANES), dtype=np.int32), hi, lo)
-        return at, {name: part.reshape(per_call, *part.shape[2:])[:number] for name, part in parts.items()}
+        return at, {name: part.reshape(-1, *part.shape[2:])[:number] for name, part in parts.items()}
 
     _REFERENCES.compile(static, ground, np.int32(0), *padded_seeds(seeds[:0], tiles))
     yield from run_batches(call, range(0, len(seeds), per_call), threads=threads)

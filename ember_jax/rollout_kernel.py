@@ -16,7 +16,7 @@ from jax.typing import ArrayLike
 from ember_jax import congestion_kernel
 from ember_jax.episode_kernel import Aim, Ground, RolloutSize, RolloutSummaries, run_episodes
 from ember_jax.fire_kernel import fire_size, pack, padded_seeds, terrain
-from ember_jax.kernel import LANES, Kernel, cores, run_batches
+from ember_jax.kernel import LANES, Kernel, run_batches, seeds_of_a_call
 from ember_jax.movement_kernel import MOST_PEOPLE
 from ember_jax.route_kernel import DIRECTIONS, flood_distances, route_ground
 from ember_jax.stream import GOLDEN_GAMMA, join, split, stream_seed
@@ -212,9 +212,7 @@ def _run(
     ground = rollout_ground(scenario, size, policy, policy_seed=policy_seed)
     seeds = np.asarray(seeds, dtype=np.uint64)
     people = len(scenario.people)
-    # Few seeds are shared out among the threads.
-    share = -(-len(seeds) // (LANES * (threads or cores()))) * LANES
-    per_call = max(LANES, min(size.seeds, share))
+    per_call = seeds_of_a_call(len(seeds), size.seeds, threads)
 
     def call(at: int) -> RolloutSummaries:
         number = min(per_call, len(seeds) - at)
