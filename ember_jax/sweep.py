@@ -8,7 +8,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ember_jax.evidence_kernel import evidence_columns
+from ember_jax.evidence import COLUMNS
+from ember_jax.evidence_kernel import evidence as episode_evidence
+from ember_jax.fire_kernel import fire_summaries
 from ember_jax.references_kernel import ReferenceSummaries, reference_summaries
 from ember_jax.rollout import rollouts
 from ember_jax.rollout_kernel import rollout_summaries, supports
@@ -67,11 +69,21 @@ def rows(
         batch = min(batch, _PLAIN_SEEDS)
     for at in range(0, len(array), batch):
         part = array[at : at + batch]
-        columns = _world_columns(part, reference_summaries(scenario, part, digests=digests))
+        if policy is None or not evidence:
+            columns = _world_columns(part, reference_summaries(scenario, part, digests=digests))
+        else:
+            found = episode_evidence(scenario, part, policy, policy_seed=policy_seed)
+            fires = fire_summaries(scenario, part, digests=digests)
+            # The evidence has everybody's references, so they are not made again.
+            references = ReferenceSummaries(
+                earliest_evacuation=found.earliest_evacuation,
+                fewest_moves=found.reference_moves,
+                fewest_danger_states=found.reference_danger,
+                **fires._asdict(),
+            )
+            columns = _world_columns(part, references) | {name: getattr(found, name) for name in COLUMNS}
         if policy is not None:
             columns |= _policy_columns(outcomes(scenario, part, policy, policy_seed=policy_seed))
-            if evidence:
-                columns |= evidence_columns(scenario, policy, part, policy_seed=policy_seed)
         yield columns
 
 

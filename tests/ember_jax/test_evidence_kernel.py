@@ -10,7 +10,7 @@ from ember_jax import evidence_kernel
 from ember_jax.capacity import cut_groups
 from ember_jax.capacity_kernel import lay_out_cuts
 from ember_jax.evidence import COLUMNS
-from ember_jax.evidence_kernel import evidence, evidence_columns, evidence_of_records, evidence_size
+from ember_jax.evidence_kernel import evidence, evidence_of_records, evidence_size
 from ember_jax.fire_kernel import padded_seeds
 from ember_jax.references_kernel import reference_ground
 from ember_ref.episode import run_episode
@@ -95,16 +95,17 @@ def test_a_rollout_has_the_evidence_of_its_records(policy):
 def test_neither_batch_nor_x64_nor_threads_matter():
     scenario = load_scenario(EVENTS)
     seeds = np.arange(300, dtype=np.uint64) + np.uint64(2**64 - 300)
-    together = evidence_columns(scenario, "fire-aware-shortest-path-v1", seeds)
+    together = evidence(scenario, seeds, "fire-aware-shortest-path-v1")
     chosen = [0, 129, 299]
     alone = [evidence(scenario, [seed], "fire-aware-shortest-path-v1") for seed in seeds[chosen]]
     for name in COLUMNS:
-        assert together[name].dtype == np.int64
-        assert together[name][chosen].tolist() == [int(getattr(found, name)[0]) for found in alone]
+        values = getattr(together, name)
+        assert values.dtype == np.int64
+        assert values[chosen].tolist() == [int(getattr(found, name)[0]) for found in alone]
     with jax.enable_x64(True):
         wide = evidence(scenario, seeds[::-1], "fire-aware-shortest-path-v1", threads=1)
     for name in COLUMNS:
-        assert np.array_equal(getattr(wide, name)[::-1], together[name])
+        assert np.array_equal(getattr(wide, name)[::-1], getattr(together, name))
 
 
 def test_no_episode_has_no_evidence():
