@@ -60,8 +60,8 @@ def cut_groups(scenario: Scenario, size: WorldSize) -> CutGroups:
     people = [person.position for person in scenario.people]
     farthest = max((int(walk[cell]) for cell in people if walk[cell] != NEVER), default=0)
     found = [_groups_at(walk, people, d) for d in range(1, farthest)]
-    thresholds = _padded(len(found), 16)
-    cells = _padded(max((len(cells) for cells, _ in found), default=1), 8)
+    thresholds = padded(len(found), 16)
+    cells = padded(max((len(cells) for cells, _ in found), default=1), 8)
     cell = np.zeros((thresholds, cells), dtype=np.int32)
     cell_group = np.full((thresholds, cells), _NOBODY, dtype=np.int32)
     person_group = np.full((size.people, thresholds), _NOBODY, dtype=np.int32)
@@ -289,7 +289,7 @@ def _groups_at(walk: np.ndarray, people: list[Position], d: int) -> tuple[list[t
     return cells, groups
 
 
-def _padded(count: int, least: int) -> int:
+def padded(count: int, least: int) -> int:
     """Return the first of `least`, 2 `least`, 4 `least`, … that is not below a count: few shapes to compile."""
     return least << max(0, -(-count // least) - 1).bit_length()
 

@@ -10,14 +10,13 @@ cut lies at one distance to the exits, so in one cut: a *gate* is such a cell, a
 - A schedule walks through the steps, and counts who is released and how many gates are open: nobody is sorted.
 """
 
-from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from ember_jax.capacity import CutGroups
+from ember_jax.capacity import CutGroups, padded
 from ember_jax.fire_kernel import bounded, fold_max, repeat_if
 from ember_jax.references_kernel import (
     CHUNK,
@@ -25,6 +24,8 @@ from ember_jax.references_kernel import (
     Burning,
     ReferenceSize,
     cells_at,
+    differs,
+    fold,
     infinite_value,
     of_chunk,
     put_cells,
@@ -165,11 +166,6 @@ def lay_out_cuts(scenario: Scenario, groups: CutGroups, size: CapacitySize, plac
 def _groups_of(group_of_cell: np.ndarray) -> list[int]:
     groups: list[int] = sorted(set(group_of_cell[group_of_cell >= 0].tolist()))
     return groups
-
-
-def padded(count: int, least: int) -> int:
-    """Return the first of `least`, 2 `least`, 4 `least`, … that is not below a count."""
-    return least << max(0, -(-count // least) - 1).bit_length()
 
 
 # First arrivals
@@ -497,24 +493,3 @@ def any_around(ground: Any, part: ReferenceSize, cells: Array, at: Array) -> Arr
     one = jnp.int32(1)
     north, south = cells_at(part, cells, at - ground.stride), cells_at(part, cells, at + ground.stride)
     return north | south | cells_at(part, cells, at + one) | cells_at(part, cells, at - one)
-
-
-def fold(combine: Callable[[Array, Array], Array], rows: Array) -> Array:
-    """Return all rows combined, elementwise: [lanes]."""
-    while rows.shape[0] > 1:
-        half = rows.shape[0] // 2
-        rest = rows[2 * half :]
-        rows = jnp.concatenate([combine(rows[:half], rows[half : 2 * half]), rest])
-    return rows[0]
-
-
-def differs(ground: Any, part: ReferenceSize, left: Array, right: Array) -> Array:
-    """Return 0 when two arrays of cells are equal: int32[]."""
-
-    def chunk(index: Array, bits: Array) -> Array:
-        at = index * jnp.int32(CHUNK)
-        return bits | fold(jnp.bitwise_or, cells_at(part, left, at) ^ cells_at(part, right, at))
-
-    none = jnp.zeros(part.lanes, dtype=left.dtype)
-    found = fold_max(lax.fori_loop(jnp.int32(0), ground.chunks, chunk, none))
-    return (found != jnp.zeros_like(found)).astype(jnp.int32)

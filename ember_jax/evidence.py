@@ -21,11 +21,11 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from ember_jax.capacity import Arrivals, CutGroups, cut_groups, exit_bound, first_arrivals, time_bound
-from ember_jax.fire import FireWorlds
+from ember_jax.fire import FireWorlds, padded_steps
 from ember_jax.fire_kernel import fire_worlds
 from ember_jax.kernel import run_batches
 from ember_jax.policies import Plan, Policy
-from ember_jax.references import earliest_before, hazard, padded_steps
+from ember_jax.references import earliest_before, hazard
 from ember_jax.references_kernel import reference_summaries
 from ember_jax.rollout import Progress, advance, prepared, start
 from ember_jax.routes import WINDOW, longer_ways

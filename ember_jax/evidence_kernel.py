@@ -21,7 +21,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from ember_jax import evidence as plain
-from ember_jax.capacity import CutGroups, cut_groups
+from ember_jax.capacity import CutGroups, cut_groups, padded
 from ember_jax.capacity_kernel import (
     TRIPS,
     Arrivals,
@@ -29,18 +29,16 @@ from ember_jax.capacity_kernel import (
     any_around,
     bounds,
     capacity_size,
-    differs,
     first_arrivals,
     lay_out_cuts,
     note_left,
-    padded,
     padded_people,
     soonest,
 )
-from ember_jax.evidence import COLUMNS, Evidence, Ways, joined, policy_ways, record_ways, stack_ways
+from ember_jax.evidence import Evidence, Ways, joined, policy_ways, record_ways, stack_ways
+from ember_jax.fire import padded_steps
 from ember_jax.fire_kernel import bounded, fire_size, fire_worlds, padded_seeds, repeat_if, run_fire
 from ember_jax.kernel import LANES, Kernel, run_batches, seeds_of_a_call
-from ember_jax.references import padded_steps
 from ember_jax.references_kernel import (
     CHUNK,
     EXIT,
@@ -50,6 +48,7 @@ from ember_jax.references_kernel import (
     ReferenceSize,
     burning_of,
     cells_at,
+    differs,
     infinite_value,
     least_around,
     of_chunk,
@@ -389,11 +388,7 @@ def _call(
 
         parts = lax.map(part, lax.iota(jnp.int32, LANES // size.lanes))
         joined = {name: _join(value) for name, value in parts.items()}
-        return joined | {
-            "values": values.transpose(2, 0, 1),
-            "burned": jnp.sum(lax.population_count(fire.burned), axis=0, dtype=jnp.uint32),
-            "stream_position": fire.stream_position,
-        }
+        return joined | {"values": values.transpose(2, 0, 1)}
 
     index = lax.iota(jnp.int32, size.tiles)
     arguments = (index, seed_hi, seed_lo, episodes.cell, episodes.evacuated, episodes.resolution)
@@ -408,14 +403,6 @@ def _join(parts: Array) -> Array:
 
 
 _EVIDENCE: Final = Kernel(_call)
-
-
-def evidence_columns(
-    scenario: Scenario, policy: str, seeds: ArrayLike, *, policy_seed: int = 0
-) -> dict[str, np.ndarray]:
-    """Return the evidence columns of a sweep for a policy under many seeds: int64[N] by column name."""
-    found = evidence(scenario, seeds, policy, policy_seed=policy_seed)
-    return {name: getattr(found, name) for name in COLUMNS}
 
 
 def evidence(

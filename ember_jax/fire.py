@@ -151,6 +151,14 @@ def _burning_neighbours(burning: Array) -> list[Array]:
     return [shifted(burning, direction, outside=False) for direction in (NORTH, SOUTH, EAST, WEST)]
 
 
+def padded_steps(fires: FireWorlds, size: WorldSize) -> np.ndarray:
+    """Return ignition steps in a padded size: uint32[N, R, C], `NEVER` in the padding."""
+    steps = fires.ignition_step
+    padded = np.full((len(steps), size.rows, size.cols), NEVER, dtype=np.uint32)
+    padded[:, : steps.shape[1], : steps.shape[2]] = steps
+    return padded
+
+
 def world_of(scenario: Scenario, seed: int, fires: FireWorlds, place: int) -> FireWorldData:
     """Return one fire of a batch as the oracle's data, which knows its digest."""
     return FireWorldData(

@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from ember_jax.fire import FireWorlds, batch_tile, tiles
+from ember_jax.fire import FireWorlds, batch_tile, padded_steps, tiles
 from ember_jax.fire_kernel import fire_summaries, fire_worlds
 from ember_jax.grid import EAST, NORTH, SOUTH, WEST, shifted
 from ember_jax.table_digest import finished, start_digests, take_layers
@@ -238,14 +238,6 @@ def _references(scenario: Scenario, seeds: np.ndarray, size: WorldSize) -> Itera
             table_digests=dict(zip(TABLES, of_table[:, place].tolist(), strict=True)),
             people=_people(scenario, people, place),
         )
-
-
-def padded_steps(fires: FireWorlds, size: WorldSize) -> np.ndarray:
-    """Return ignition steps in a padded size: uint32[N, R, C], `NEVER` in the padding."""
-    steps = fires.ignition_step
-    padded = np.full((len(steps), size.rows, size.cols), NEVER, dtype=np.uint32)
-    padded[:, : steps.shape[1], : steps.shape[2]] = steps
-    return padded
 
 
 def _windows(scenario: Scenario, fires: FireWorlds, size: WorldSize) -> Iterator[tuple[int, Any, Any]]:

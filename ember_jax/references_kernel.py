@@ -8,9 +8,11 @@ ignition steps answers "alive" for cells and exits alike; one of the least ignit
 distance 2 answers "in danger". Exits hold 0, so a move to one needs no case.
 """
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -338,9 +340,9 @@ def _induce(ground: Any, size: ReferenceSize, burning: Burning) -> Tables:
         # Above the last ignition all layers follow from the next by one rule: equal ones stay equal.
         after = t - jnp.int32(2)
         still = (t - jnp.int32(2) > burning.last) & ((t & jnp.int32(7)) == jnp.int32(1))
-        differs = repeat_if(still, lambda _: _difference(ground, size, even, odd), jnp.int32(1))
+        unlike = repeat_if(still, lambda _: differs(ground, size, even, odd), jnp.int32(1))
         settled = burning.last + jnp.int32(1) - (burning.last & jnp.int32(1))
-        return jnp.where(differs == jnp.int32(0), jnp.minimum(after, settled), after), even, odd
+        return jnp.where(unlike == jnp.int32(0), jnp.minimum(after, settled), after), even, odd
 
     _, even, _ = lax.while_loop(lambda carry: carry[0] >= jnp.int32(0), two_layers, start)
     return even
@@ -376,22 +378,27 @@ def _layer(ground: Any, size: ReferenceSize, burning: Burning, t: Array, after: 
     return result
 
 
-def _difference(ground: Any, size: ReferenceSize, left: Tables, right: Tables) -> Array:
-    """Return 0 when two layers are equal: int32[]."""
+def differs(ground: Any, size: ReferenceSize, left: Any, right: Any) -> Array:
+    """Return 0 when two arrays of cells, or all of two tuples of them, are equal: int32[]."""
+    pairs = list(zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True))
 
-    def chunk(index: Array, differs: Array) -> Array:
+    def chunk(index: Array, bits: Array) -> Array:
         at = index * jnp.int32(CHUNK)
-        pairs = zip(left, right, strict=True)
-        bits = [cells_at(size, old, at) ^ cells_at(size, new, at) for old, new in pairs]
-        together = bits[0] | bits[1] | bits[2]
-        rows = CHUNK
-        while rows > 1:
-            rows //= 2
-            together = together[:rows] | together[rows:]
-        return differs | together[0]
+        unlike = [cells_at(size, one, at) ^ cells_at(size, other, at) for one, other in pairs]
+        return bits | fold(jnp.bitwise_or, functools.reduce(jnp.bitwise_or, unlike))
 
-    none = jnp.zeros(size.lanes, dtype=value_type(size))
-    return fold_max(lax.fori_loop(jnp.int32(0), ground.chunks, chunk, none)).astype(jnp.int32)
+    none = jnp.zeros(size.lanes, dtype=pairs[0][0].dtype)
+    found = fold_max(lax.fori_loop(jnp.int32(0), ground.chunks, chunk, none))
+    return (found != jnp.zeros_like(found)).astype(jnp.int32)
+
+
+def fold(combine: Callable[[Array, Array], Array], rows: Array) -> Array:
+    """Return all rows combined, elementwise: [lanes]."""
+    while rows.shape[0] > 1:
+        half, odd = divmod(rows.shape[0], 2)
+        halves = combine(rows[:half], rows[half : 2 * half])
+        rows = jnp.concatenate([halves, rows[-1:]]) if odd else halves
+    return rows[0]
 
 
 # Calls

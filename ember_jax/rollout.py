@@ -16,7 +16,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from ember_jax.fire import FireWorlds, batch_tile, tiles
+from ember_jax.fire import FireWorlds, batch_tile, padded_steps, tiles
 from ember_jax.fire_kernel import fire_worlds
 from ember_jax.kernel import LANES
 from ember_jax.policies import SCRIPTED_POLICY, Memory, Plan, Policy, View, make_policy, start_memory
@@ -44,7 +44,6 @@ from ember_jax.world import (
     world_from_scenario,
 )
 from ember_ref.errors import SimulationError
-from ember_ref.fire import NEVER
 from ember_ref.record import ActionLog, RunRecord
 from ember_ref.scenario import Scenario
 
@@ -240,20 +239,7 @@ def plain_rollouts(
     size: WorldSize | None = None,
     tile: int | None = None,
 ) -> Iterator[Rollouts]:
-    """Do what `rollouts` does, one rule after another; it has every policy and size.
-
-    Args:
-        scenario: the scenario.
-        seeds: uint64[N] on the host.
-        policy: a policy name; `scripted` needs `log`.
-        policy_seed: 64-bit seed of the policy's own stream.
-        log: the action log of `scripted`.
-        size: the padded size; the scenario's own without it.
-        tile: seeds that are computed at once; chosen from N and the size without it.
-
-    Raises:
-        SimulationError: as `rollouts`.
-    """
+    """Do what `rollouts` does (arguments and errors too), one rule after another; it has every policy and size."""
     size = padded_size(scenario) if size is None else size
     world = world_from_scenario(scenario, size=size)
     compiled, plan = prepared(world, scenario, policy, policy_seed, log)
@@ -263,7 +249,7 @@ def plain_rollouts(
     for at, batch in tiles(seeds, tile):
         count = min(tile, len(seeds) - at)
         fires = fire_worlds(scenario, batch)
-        end = jax.device_get(_episodes(world, compiled, plan, _padded(fires, size)))
+        end = jax.device_get(_episodes(world, compiled, plan, padded_steps(fires, size)))
         _refuse_fault(end.fault[:count], end.step[:count])
         yield Rollouts(
             seeds=batch[:count],
@@ -297,7 +283,7 @@ def records(
     for at, batch in tiles(seeds, tile):
         count = min(tile, len(seeds) - at)
         fires = fire_worlds(scenario, batch)
-        padded = _padded(fires, size)
+        padded = padded_steps(fires, size)
         progress, initial_trapped = _starts(world, padded)
         parts = []
         while True:
@@ -337,13 +323,6 @@ def _script(scenario: Scenario, log: ActionLog, people: int) -> np.ndarray:
             for person, action in actions.items():
                 script[number, index[person]] = ACTION_CODES[action]
     return script
-
-
-def _padded(fires: FireWorlds, size: WorldSize) -> np.ndarray:
-    steps = fires.ignition_step
-    padded = np.full((len(steps), size.rows, size.cols), NEVER, dtype=np.uint32)
-    padded[:, : steps.shape[1], : steps.shape[2]] = steps
-    return padded
 
 
 def _refuse_fault(fault: np.ndarray, step: np.ndarray) -> None:
