@@ -5,24 +5,10 @@ import numpy as np
 import pytest
 from rollout_twins import assert_equals_plain, assert_random_scenarios_equal_plain, call_of, make_scenario
 
-from ember_jax import board_kernel, rollout_kernel
-from ember_jax.kernel import Kernel
 from ember_ref.scenario import load_scenario
 
 POLICY = "fire-aware-shortest-path-v1"
 SCENARIOS = Path(__file__).parents[1] / "vectors" / "scenarios"
-
-
-@pytest.fixture(params=["together", "lazy"])
-def form(request, monkeypatch):
-    """Both forms of the ways to exits, on small grids."""
-    if request.param == "lazy":
-        monkeypatch.setattr(board_kernel, "SELECTED_WORDS", 0)
-        monkeypatch.setattr(rollout_kernel, "_ROLLOUTS", _LAZY)
-    return request.param
-
-
-_LAZY = Kernel(rollout_kernel._call)
 
 
 @pytest.mark.usefixtures("form")

@@ -5,27 +5,14 @@ import jax.numpy as jnp
 import pytest
 from rollout_twins import assert_equals_plain, assert_random_scenarios_equal_plain, call_of, make_scenario
 
-from ember_jax import board_kernel, congestion_kernel, rollout_kernel
+from ember_jax import congestion_kernel
 from ember_jax.congestion_kernel import _follow, start_crowd
-from ember_jax.kernel import Kernel
 from ember_jax.movement_kernel import any_lane, start_people
 from ember_jax.rollout_kernel import supports
 from ember_ref.scenario import load_scenario
 
 POLICY = "congestion-aware-v1"
 SCENARIOS = Path(__file__).parents[1] / "vectors" / "scenarios"
-
-
-@pytest.fixture(params=["together", "lazy"])
-def form(request, monkeypatch):
-    """Both forms of the ways to exits, on small grids."""
-    if request.param == "lazy":
-        monkeypatch.setattr(board_kernel, "SELECTED_WORDS", 0)
-        monkeypatch.setattr(rollout_kernel, "_ROLLOUTS", _LAZY)
-    return request.param
-
-
-_LAZY = Kernel(rollout_kernel._call)
 
 
 @pytest.mark.usefixtures("form")
