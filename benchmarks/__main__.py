@@ -2,12 +2,12 @@
 
 import sys
 
-from benchmarks import references, rollouts, step, worlds
+from benchmarks import evidence, references, rollouts, step, worlds
 
 
 def main(argv: list[str] | None = None) -> bool:
     """Print all tables; tell whether all programs agreed everywhere."""
-    agreed = [question.main(argv) for question in (worlds, references, rollouts, step)]
+    agreed = [question.main(argv) for question in (worlds, references, rollouts, evidence, step)]
     return all(agreed)
 
 

@@ -31,8 +31,8 @@ class Batched:
     check_seeds = 64
 
     def can(self, task: Task) -> bool:
-        """Tell whether it does this task: everything but the rollouts of some policies."""
-        return task.policy in {None, _STAY, _STATIC, _FIRE_AWARE, _CONGESTION}
+        """Tell whether it does this task: everything but evidence and the rollouts of some policies."""
+        return task.work is not Work.EVIDENCE and task.policy in {None, _STAY, _STATIC, _FIRE_AWARE, _CONGESTION}
 
     def run(self, task: Task, first: int, count: int, *, threads: int = 1, worlds: bool = False) -> Results:  # noqa: ARG002
         """Do a task (see `benchmarks.work.Program`)."""

@@ -4,6 +4,8 @@ import numpy as np
 
 from benchmarks.environment import actions_of, environment_steps
 from benchmarks.work import Results, Task, Work
+from ember_jax import evidence as plain
+from ember_jax.evidence_kernel import evidence
 from ember_jax.fire_kernel import fire_summaries, fire_worlds
 from ember_jax.kernel import cores
 from ember_jax.references_kernel import reference_summaries
@@ -41,8 +43,31 @@ class Compiled:
             return {name: getattr(references, name) for name in names}
         if task.work is Work.ROLLOUT:
             return _episodes(scenario, seeds, str(task.policy), threads)
+        if task.work is Work.EVIDENCE:
+            return _columns(evidence(scenario, seeds, str(task.policy), threads=threads))
         actions = actions_of(len(scenario.people), count)
         return {"lanes": environment_steps(scenario, first, actions, count, threads=threads)}
+
+
+class Plain:
+    """The plain form of the evidence, one rule after another."""
+
+    name = "ember_jax, plain"
+    most_threads = cores()
+    check_seeds = 64
+
+    def can(self, task: Task) -> bool:
+        """Tell whether it does this task."""
+        return task.work is Work.EVIDENCE
+
+    def run(self, task: Task, first: int, count: int, *, threads: int = 1, worlds: bool = False) -> Results:  # noqa: ARG002
+        """Do a task (see `benchmarks.work.Program`)."""
+        seeds = np.arange(count, dtype=np.uint64) + np.uint64(first)
+        return _columns(plain.evidence(task.scenario, seeds, str(task.policy), threads=threads))
+
+
+def _columns(found: plain.Evidence) -> Results:
+    return {name: getattr(found, name) for name in plain.COLUMNS}
 
 
 def _episodes(scenario: Scenario, seeds: np.ndarray, policy: str, threads: int) -> Results:

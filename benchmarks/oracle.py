@@ -6,6 +6,8 @@ import numpy as np
 
 from benchmarks.environment import COLUMNS, actions_of
 from benchmarks.work import Results, Task, Work
+from ember_cli.sweep import oracle_row
+from ember_cli.sweep_folder import EVIDENCE_COLUMNS
 from ember_ref.episode import run_episode
 from ember_ref.fire import NEVER, fire_world
 from ember_ref.grid import Action
@@ -37,6 +39,9 @@ class Oracle:
         seeds = range(first, first + count)
         if task.work is Work.STEP:
             return {"lanes": _steps(task.scenario, first, count)}
+        if task.work is Work.EVIDENCE:
+            rows = [oracle_row(task.scenario, seed, task.policy, 0, digests=False)[0] for seed in seeds]
+            return {name: np.array([row[name] for row in rows], dtype=np.int64) for name in EVIDENCE_COLUMNS}
         if task.work is Work.ROLLOUT:
             policy = make_policy(str(task.policy), 0)
             return _stacked([_episode(task.scenario, run_episode(task.scenario, seed, policy)) for seed in seeds])

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.batched import Batched
-from benchmarks.compiled import Compiled
+from benchmarks.compiled import Compiled, Plain
 from benchmarks.environment import STEPS
 from benchmarks.measure import PAIRS, ROUND_SECONDS, Comparison, Series, Target, compare
 from benchmarks.oracle import Oracle
@@ -44,7 +44,7 @@ def parser(title: str) -> argparse.ArgumentParser:
     result.add_argument(
         "--fast", action="store_true", help="leave the slow programs out: only the compiled path and C++"
     )
-    result.add_argument("--policy", nargs="+", help="policies of the rollouts, all without it")
+    result.add_argument("--policy", nargs="+", help="policies of the rollouts and evidence")
     return result
 
 
@@ -66,7 +66,7 @@ def programs(*, fast: bool) -> list[Program]:
         found += [Scalar(), Scalar(dense=True)]
     except RuntimeError as error:
         print(error, file=sys.stderr)
-    return found if fast else [*found, Batched(), Oracle()]
+    return found if fast else [*found, Plain(), Batched(), Oracle()]
 
 
 def ask(title: str, work: Work, policies: Sequence[str | None] = (None,), argv: Sequence[str] | None = None) -> bool:
@@ -76,7 +76,7 @@ def ask(title: str, work: Work, policies: Sequence[str | None] = (None,), argv: 
     table = _table(title)
     everyone = programs(fast=given.fast)
     lines, agreed, loaded = [], True, False
-    for policy in given.policy if given.policy and work is Work.ROLLOUT else policies:
+    for policy in given.policy if given.policy and work in (Work.ROLLOUT, Work.EVIDENCE) else policies:
         for target in targets(given.scenarios, work, policy):
             found = compare(everyone, target, threads=given.threads, pairs=given.pairs, seconds=given.seconds)
             agreed &= all(found.digests.values())

@@ -71,6 +71,8 @@ class Scalar:
         """Tell whether it does this task; the plain loop is only there for fires."""
         if self._dense:
             return task.work is Work.WORLD
+        if task.work is Work.EVIDENCE:
+            return False
         return task.policy is None or not task.policy.startswith("adv-block-scrub.")
 
     def run(self, task: Task, first: int, count: int, *, threads: int = 1, worlds: bool = False) -> Results:

@@ -23,12 +23,14 @@ class Work(StrEnum):
 
     `WORLD` gives `burned` and `stream_position` [N]; `REFERENCES` adds `earliest_evacuation`, `fewest_moves` and
     `fewest_danger_states` [N, P]; `ROLLOUT` gives `steps` [N] and `status`, `resolution_step`, `exit_index`, `cause`
-    and `cells_moved` [N, P]; `STEP` gives `lanes` [N, 9], see `benchmarks.environment`.
+    and `cells_moved` [N, P]; `EVIDENCE` gives the columns of `ember_jax.evidence` [N]; `STEP` gives `lanes` [N, 9],
+    see `benchmarks.environment`.
     """
 
     WORLD = "world"
     REFERENCES = "references"
     ROLLOUT = "rollout"
+    EVIDENCE = "evidence"
     STEP = "step"
 
 

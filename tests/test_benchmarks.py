@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import measure
 from benchmarks.batched import Batched
-from benchmarks.compiled import Compiled
+from benchmarks.compiled import Compiled, Plain
 from benchmarks.environment import STEPS
 from benchmarks.measure import Round, Target, compare
 from benchmarks.oracle import Oracle
@@ -42,6 +42,13 @@ def test_programs_agree(task, programs):
 def test_the_compiled_path_agrees(task):
     compiled = Compiled().run(task, 3, 4, worlds=True)
     assert digest(compiled, 4) == digest(Oracle().run(task, 3, 4, worlds=True), 4)
+
+
+def test_evidence_agrees():
+    task = Task(work=Work.EVIDENCE, scenario=SCENARIO, policy="congestion-aware-v1")
+    found = [digest(program.run(task, 3, 4), 4) for program in (Oracle(), Compiled(), Plain())]
+    assert found == [found[0]] * 3
+    assert not any(program.can(task) for program in (Batched(), *([Scalar()] if compiler() else [])))
 
 
 @pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
