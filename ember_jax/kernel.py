@@ -5,6 +5,10 @@ XLA on CPU runs a loop of many small kernels, each with its own overhead. A call
 which is about four times as fast for the batch-explicit kernels of this package. Without the attribute the
 results are the same, so nothing but speed depends on it.
 
+A branch that all lanes share is a loop of no or one trip, for a conditional copies its operands. The compiler takes
+what does not change in a loop out of it, whole inner loops too, and would make what the branch is there to leave
+out; that pass is turned off.
+
 64-bit integers live in a local `enable_x64` scope around trace, compile and call.
 """
 
@@ -24,7 +28,10 @@ LANES: Final = 128
 """Episodes of a tile, the last axis of every array of a kernel."""
 
 _ONE_KERNEL: Final = {"xla_cpu_small_call": "true", "inlineable": "false"}
-_COMPILER_OPTIONS: Final = {"xla_cpu_prefer_vector_width": 512}
+_COMPILER_OPTIONS: Final = {
+    "xla_cpu_prefer_vector_width": 512,
+    "xla_disable_hlo_passes": "while-loop-invariant-code-motion",
+}
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -78,7 +85,7 @@ def _compile(lowered: Any) -> Any:
         return lowered.compile()
     try:
         return lowered.compile(compiler_options=_COMPILER_OPTIONS)
-    except jax.errors.JaxRuntimeError:  # a jaxlib without the option: slower, equal
+    except jax.errors.JaxRuntimeError:  # a jaxlib without the options: slower, equal
         return lowered.compile()
 
 
