@@ -49,17 +49,31 @@ def near(ground: Any, size: FireSize, board: Array) -> tuple[Array, Array, Array
 
 def some_cell(cells: Array) -> Array:
     """Return whether uint32[W, lanes] has any cell, in any lane: bool[]."""
+    return some_bit(any_word(cells))
+
+
+def any_word(cells: Array) -> Array:
+    """Return all words of uint32[W, lanes] together: uint32[lanes], or uint32[16] for fewer lanes."""
+    return _by_block(jnp.bitwise_or, _together, cells)
+
+
+def count_cells(cells: Array) -> Array:
+    """Return how many cells uint32[W, lanes] has: uint32[lanes], or in parts uint32[16] for fewer lanes."""
+    return _by_block(jnp.add, lambda rows: jnp.sum(lax.population_count(rows), axis=0, dtype=jnp.uint32), cells)
+
+
+def _by_block(combine: Callable[[Array, Array], Array], together: Callable[[Array], Array], cells: Array) -> Array:
+    """Put rows together, 16 at a time: a longer reduction becomes scalar code."""
     rows = cells.reshape(-1, max(VECTOR, cells.shape[1]))
-    if rows.shape[0] > VECTOR:
+    if rows.shape[0] <= VECTOR:
+        return together(rows)
 
-        def block(index: Array, found: Array) -> Array:
-            return found | _together(lax.dynamic_slice_in_dim(rows, index * jnp.int32(VECTOR), VECTOR))
+    def block(index: Array, found: Array) -> Array:
+        return combine(found, together(lax.dynamic_slice_in_dim(rows, index * jnp.int32(VECTOR), VECTOR)))
 
-        none = jnp.zeros(rows.shape[1], dtype=cells.dtype)
-        together = lax.fori_loop(jnp.int32(0), jnp.int32(rows.shape[0] // VECTOR), block, none)
-    else:
-        together = _together(rows)
-    return some_bit(together)
+    none = jnp.zeros(rows.shape[1], dtype=cells.dtype)
+    result: Array = lax.fori_loop(jnp.int32(0), jnp.int32(rows.shape[0] // VECTOR), block, none)
+    return result
 
 
 def some_bit(lanes: Array) -> Array:

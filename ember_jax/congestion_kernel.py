@@ -17,26 +17,24 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from ember_jax.board_kernel import written
-from ember_jax.fire_kernel import FireSize, fold_max, repeat_if
+from ember_jax.fire_kernel import FireSize, fold_max
 from ember_jax.kernel import LANES
 from ember_jax.movement_kernel import People, bit_of, each, row_of, with_row
 from ember_jax.route_kernel import (
     FAR,
     Routes,
-    burns_by_lane,
+    by_lane,
     codes,
-    codes_of_group,
+    codes_of_lane,
     distance_at,
     distance_planes,
-    each_group,
+    each_lane,
     flood,
-    group_lanes,
-    lazy,
     marked,
+    of_lane,
     prune,
     restart_routes,
     start_routes,
-    touched,
     with_flood,
 )
 
@@ -108,19 +106,14 @@ def aim(
         crowd: what was kept.
     """
     crowd = crowd._replace(nearest=jnp.full_like(crowd.nearest, FAR))
-    burns = burns_by_lane(ground, size, burning)
+    burns = by_lane(ground, burning)
 
     def renew(goal: Array) -> Any:
-        return lambda group, crowd: _renew(ground, size, burns, goal, group, present, people, crowd)
+        return lambda lane, crowd: _renew(ground, size, of_lane(burns, lane), goal, lane, present, people, crowd)
 
     def follow(goal: Array, crowd: Crowd) -> Crowd:
-        if lazy(size):
-            crowd = crowd._replace(routes=prune(ground, size, burns, goal, crowd.routes))
-            crowd = _follow(ground, size, goal, present, people, crowd)
-        else:  # all lanes are one group
-            taken = touched(size, crowd.routes, burns, goal)(jnp.int32(0))
-            crowd = repeat_if(~taken, lambda crowd: _follow(ground, size, goal, present, people, crowd), crowd)
-            crowd = each_group(size, lambda _: taken, renew(goal), crowd)
+        crowd = crowd._replace(routes=prune(ground, size, burns, goal, crowd.routes))
+        crowd = _follow(ground, size, goal, present, people, crowd)
         return crowd._replace(nearest=_nearest(goal, present, crowd))
 
     def refresh(goal: Array, crowd: Crowd) -> Crowd:
@@ -129,12 +122,11 @@ def aim(
             lambda: _in_doubt(goal, present, people, crowd),
             jnp.zeros(LANES, dtype=jnp.uint32),
         )
-        crowd = each_group(size, marked(size, need), renew(goal), crowd)
+        crowd = each_lane(marked(need), renew(goal), crowd)
         return crowd._replace(nearest=_nearest(goal, present, crowd))
 
     crowd = lax.fori_loop(jnp.int32(0), ground.route.goals, follow, crowd)
-    if lazy(size):
-        crowd = lax.fori_loop(jnp.int32(0), ground.route.goals, refresh, crowd)
+    crowd = lax.fori_loop(jnp.int32(0), ground.route.goals, refresh, crowd)
     return _assign(ground, present, people, crowd._replace(cell=people.cell))
 
 
@@ -204,23 +196,21 @@ def _renew(
     size: FireSize,
     burning: Array,
     goal: Array,
-    group: Array,
+    lane: Array,
     present: Array,
     people: People,
     crowd: Crowd,
 ) -> Crowd:
-    """Flood from an exit in one group of lanes."""
-    found = flood(ground, size, burning, goal, group, people=None, planes=distance_planes(size))
-    crowd = crowd._replace(routes=with_flood(ground, size, found, goal, group, crowd.routes))
-    lanes = group_lanes(size)
-    first = group * jnp.int32(lanes)
-    cells = lax.dynamic_slice(people.cell, (jnp.int32(0), first), (people.cell.shape[0], lanes))
+    """Flood from an exit in one lane."""
+    found = flood(ground, size, burning, goal, people=None, planes=distance_planes(size))
+    crowd = crowd._replace(routes=with_flood(ground, size, found, goal, lane, crowd.routes))
+    cells = lax.dynamic_slice_in_dim(people.cell, lane, 1, axis=1)
 
     def one(person: Array, reach: Array) -> Array:
         here = row_of(cells, person)
-        code = codes_of_group(size, crowd.routes, goal, group, here)
+        code = codes_of_lane(size, crowd.routes, goal, lane, here)
         new = (distance_at(size, found, here) << jnp.uint32(_DISTANCE_BITS)) | code
-        return lax.dynamic_update_slice(reach, new[None, None], (goal, person, first))
+        return lax.dynamic_update_slice(reach, new[None, None], (goal, person, lane))
 
     return crowd._replace(reach=each(present, one, crowd.reach))
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from ember_jax import aim_kernel, congestion_kernel
+from ember_jax import aim_kernel, congestion_kernel, fire_aware_kernel
 from ember_jax.board_kernel import bits_at, some_bit, written
 from ember_jax.fire_kernel import (
     WINDOW_BITS,
@@ -95,6 +95,8 @@ class Ground(NamedTuple):
     cell."""
     choices: np.ndarray
     """uint32[4, W], or uint32[4, 0]: the directions that the policy takes unless their cell burns."""
+    guide: np.ndarray
+    """uint32[4, W], or uint32[4, 0] for other policies: what `fire_aware_kernel.Guide` has at step 0."""
     stream: np.ndarray
     """uint64[]: the state of the policy's SplitMix64 that gives its first word."""
     person: np.ndarray
@@ -281,7 +283,7 @@ def _start_memory(ground: Any, size: RolloutSize, people: People) -> Any:
     if size.aim is Aim.RANDOM:
         return jnp.broadcast_to(ground.stream, (LANES,))
     if size.aim is Aim.FIRE_AWARE:
-        return aim_kernel.start_guided(ground, size.fire, people)
+        return fire_aware_kernel.start_guide(ground, size.fire, people)
     if size.aim is Aim.CONGESTION_AWARE:
         return congestion_kernel.start_crowd(ground, size.fire)
     return ()
@@ -292,7 +294,7 @@ def _restart_memory(ground: Any, size: RolloutSize, again: Array, memory: Any) -
     if size.aim is Aim.RANDOM:
         return jnp.where(again, ground.stream, memory)
     if size.aim is Aim.FIRE_AWARE:
-        return aim_kernel.restart_guided(ground, size.fire, again, memory)
+        return fire_aware_kernel.restart_guide(ground, size.fire, again, memory)
     if size.aim is Aim.CONGESTION_AWARE:
         return congestion_kernel.restart_crowd(ground, size.fire, again, memory)
     return memory
@@ -315,7 +317,7 @@ def _aim(
     if size.aim is Aim.RANDOM:
         return aim_kernel.random_legal(*common, memory)
     if size.aim is Aim.FIRE_AWARE:
-        return aim_kernel.fire_aware(*common, memory)
+        return fire_aware_kernel.aim(*common, memory)
     return congestion_kernel.aim(*common, memory)
 
 
@@ -390,9 +392,7 @@ def _collect(ground: Any, size: RolloutSize, count: Array, ended: Array, lanes: 
         )
 
     def one(lane: Array, carry: _Written) -> _Written:
-        trips = ended[lane].astype(jnp.int32)  # `lane + trip`: see `route_kernel.each_group`
-        result: _Written = lax.fori_loop(jnp.int32(0), trips, lambda trip, carry: write(lane + trip, carry), carry)
-        return result
+        return repeat_if(ended[lane] != jnp.uint32(0), lambda carry: write(lane, carry), carry)
 
     start = (lanes.outcomes, lanes.seed, lanes.busy, lanes.next)
     outcomes, seed, busy, following = lax.fori_loop(jnp.int32(0), jnp.int32(LANES), one, start)

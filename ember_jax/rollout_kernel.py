@@ -15,6 +15,7 @@ from jax.typing import ArrayLike
 
 from ember_jax import congestion_kernel
 from ember_jax.episode_kernel import Aim, Ground, RolloutSize, RolloutSummaries, run_episodes
+from ember_jax.fire_aware_kernel import first_guide
 from ember_jax.fire_kernel import fire_size, pack, padded_seeds, terrain
 from ember_jax.kernel import LANES, Kernel, run_batches, seeds_of_a_call
 from ember_jax.movement_kernel import MOST_PEOPLE
@@ -117,14 +118,20 @@ def rollout_ground(scenario: Scenario, size: RolloutSize, policy: str, *, policy
     if size.aim is Aim.RANDOM:
         stream = join(*_POLICY_STREAM(*split(np.asarray(policy_seed, dtype=np.uint64))))
     blocks = scenario.movement.enter_fire is EnterFire.BLOCKED
+    route = route_ground(scenario, size.fire, goals, padded=size.goals, people=size.people)
+    guide = np.zeros((4, 0), dtype=np.uint32)
+    if size.aim is Aim.FIRE_AWARE:
+        starts = (int(cell) for cell in person[: len(scenario.people)])
+        guide = first_guide(route.parents[:, 0], starts, grid.width)
     return Ground(
         fire=terrain(scenario, size.fire),
-        route=route_ground(scenario, size.fire, goals, padded=size.goals, people=size.people),
+        route=route,
         exits=pack(exits, size.fire.words),
         exit_index=exit_index,
         width=np.asarray(grid.width, dtype=np.uint32),
         way=_way(scenario, policy, size),
         choices=_choices(scenario, size),
+        guide=guide,
         stream=np.asarray((int(stream) + GOLDEN_GAMMA) % 2**64, dtype=np.uint64),
         person=person,
         people=np.asarray((1 << len(scenario.people)) - 1, dtype=np.uint64),

@@ -4,15 +4,14 @@ A flood gives for every cell the neighbours that are one nearer to a goal (one e
 only takes cells away, so afterwards a cell keeps its distance as long as one neighbour that was one nearer
 keeps its own: such neighbours are crossed out until nothing changes, and what is left is exact. Only a cell
 that has lost all of them has a greater distance now, and only when somebody's way depends on such a cell is
-there a new flood. On large grids that is rare, and every lane is looked after alone, its words side by side.
-On small ones 16 lanes go together, nearly always some of them needs a flood, and all have one whenever fire
-takes anything: crossing out would be in vain.
+there a new flood. That is rare, so every lane is looked after alone, its words side by side.
 
 A flood is three sets of cells by distance modulo 3, each updated in place from the one before it. Each level
 is the neighbours of the one before that are in neither of the two sets before it: the distances of neighbours
 differ by at most one, so older members of the sets do no harm.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -20,21 +19,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from ember_jax import board_kernel
 from ember_jax.board_kernel import (
-    VECTOR,
     bits_at,
     code_of,
+    count_cells,
     inside,
     near,
     put,
-    selected,
     some_bit,
     some_cell,
-    word_at,
     written,
 )
-from ember_jax.fire_kernel import FireSize, pack
+from ember_jax.fire_kernel import FireSize, pack, repeat_if
 from ember_jax.kernel import LANES
 from ember_ref.grid import Position
 from ember_ref.scenario import Scenario
@@ -43,8 +39,6 @@ FAR: Final = 1 << 18
 """The distance of a cell without a way; all others are less, on the largest grid too."""
 DIRECTIONS: Final = 4
 """North, south, east, west; bit d of a code is direction d."""
-
-_TOGETHER: Final = LANES
 
 _Carry = TypeVar("_Carry")
 
@@ -70,18 +64,16 @@ class RouteGround(NamedTuple):
 
 
 class Routes(NamedTuple):
-    """The ways of a tile to every goal, by group of G lanes."""
+    """The ways of a tile to every goal."""
 
     parents: tuple[Array, Array, Array, Array]
-    """uint32[E, W, L] each, or uint32[E, L, W, 1] for lazy ones: cells whose neighbour in a direction is one
-    nearer."""
+    """uint32[E, L, W, 1] each: cells whose neighbour in a direction is one nearer."""
     valid: Array
-    """uint32[E, margin + W + margin, L], or uint32[E, L, margin + W + margin, 1]: cells that have kept their
-    distance."""
+    """uint32[E, L, margin + W + margin, 1]: cells that have kept their distance."""
 
 
 class Flood(NamedTuple):
-    """What a flood finds, of one goal and one group of lanes."""
+    """What a flood finds, of one goal and G lanes."""
 
     levels: tuple[Array, Array, Array]
     """uint32[margin + W + margin, G] each: cells at a distance of 0, 1, 2 modulo 3."""
@@ -89,16 +81,6 @@ class Flood(NamedTuple):
     """uint32[K, W, G]: bit planes of the trip in which a cell was reached, three levels a trip, in Gray code."""
     trips: Array
     """int32[]: trips that the flood took."""
-
-
-def lazy(size: FireSize) -> bool:
-    """Tell whether lanes are looked after alone, and flooded only when somebody needs it."""
-    return size.words > board_kernel.SELECTED_WORDS
-
-
-def group_lanes(size: FireSize) -> int:
-    """Return the lanes G of a group."""
-    return 1 if lazy(size) else _TOGETHER
 
 
 # The host's part
@@ -164,131 +146,90 @@ def flood_distances(free: np.ndarray, sources: np.ndarray) -> np.ndarray:
 # Ways
 
 
+def offsets(ground: Any) -> tuple[Array, Array, Array, Array]:
+    """Return what each direction adds to the number of a cell."""
+    return jnp.uint32(0) - ground.width, jnp.uint32(ground.width), jnp.uint32(1), jnp.uint32(0xFFFFFFFF)
+
+
 def start_routes(ground: Any, size: FireSize) -> Routes:
     """Return the ways of step 0 in every lane."""
 
-    def in_all(board: Any) -> Array:
-        board = jnp.asarray(board)
-        if lazy(size):
-            return jnp.broadcast_to(board[:, None, :, None], (board.shape[0], LANES, board.shape[1], 1))
-        return jnp.broadcast_to(board[:, :, None], (*board.shape, LANES))
+    def in_all(board: Array) -> Array:
+        return jnp.broadcast_to(board[:, None, :, None], (board.shape[0], LANES, board.shape[1], 1))
 
-    parents = [in_all(ground.route.parents[direction]) for direction in range(DIRECTIONS)]
-    margins = ((0, 0), (size.margin, size.margin))
-    return Routes(
-        parents=(parents[0], parents[1], parents[2], parents[3]),
-        valid=in_all(jnp.pad(ground.route.valid, margins)),
-    )
+    boards = [in_all(board) for board in _first_routes(ground, size)]
+    return Routes(parents=(boards[0], boards[1], boards[2], boards[3]), valid=boards[4])
 
 
 def restart_routes(ground: Any, size: FireSize, again: Array, routes: Routes) -> Routes:
     """Return the ways of step 0 in the lanes of `again`, bool[L], and what was there in the others."""
-    margins = ((0, 0), (size.margin, size.margin))
-    first = [ground.route.parents[direction] for direction in range(DIRECTIONS)]
-    first.append(jnp.pad(ground.route.valid, margins))
-    boards = [*routes.parents, routes.valid]
-    if lazy(size):
+    first = _first_routes(ground, size)
 
-        def one(lane: Array, boards: tuple[Array, ...]) -> tuple[Array, ...]:
-            start = (jnp.int32(0), lane, jnp.int32(0), jnp.int32(0))
-            return tuple(
-                lax.dynamic_update_slice(board, jnp.asarray(cells)[:, None, :, None], start)
-                for board, cells in zip(boards, first, strict=True)
-            )
+    def one(lane: Array, boards: tuple[Array, ...]) -> tuple[Array, ...]:
+        start = (jnp.int32(0), lane, jnp.int32(0), jnp.int32(0))
+        return tuple(
+            lax.dynamic_update_slice(board, cells[:, None, :, None], start)
+            for board, cells in zip(boards, first, strict=True)
+        )
 
-        after: tuple[Array, ...] = each_group(size, marked(size, again.astype(jnp.uint32)), one, tuple(boards))
-        boards = list(after)
-    else:
-        pairs = zip(boards, first, strict=True)
-        boards = [jnp.where(again, jnp.asarray(cells)[:, :, None], board) for board, cells in pairs]
+    start: tuple[Array, ...] = (*routes.parents, routes.valid)
+    boards = each_lane(marked(again.astype(jnp.uint32)), one, start)
     return Routes(parents=(boards[0], boards[1], boards[2], boards[3]), valid=boards[4])
 
 
-def burns_by_lane(ground: Any, size: FireSize, burning: Array) -> Array:
-    """Lay a board [n, L] out as the ways are: [L, n, 1] for lazy ones."""
-    if not lazy(size):
-        return burning
-    like = jnp.zeros((LANES, burning.shape[0], 1), dtype=jnp.uint32)
-    return written(ground.route.once, lambda: burning.T[:, :, None], like)
+def _first_routes(ground: Any, size: FireSize) -> list[Array]:
+    """Return the parents in each direction and what is valid, at step 0: [E, W], the last with its margins."""
+    parents = [jnp.asarray(ground.route.parents[direction]) for direction in range(DIRECTIONS)]
+    return [*parents, jnp.pad(ground.route.valid, ((0, 0), (size.margin, size.margin)))]
+
+
+def by_lane(ground: Any, board: Array) -> Array:
+    """Lay a board [n, L] out as the ways are: [L, n, 1]."""
+    like = jnp.zeros((LANES, board.shape[0], 1), dtype=jnp.uint32)
+    return written(ground.route.once, lambda: board.T[:, :, None], like)
 
 
 def codes(size: FireSize, routes: Routes, goal: Array, cell: Array) -> Array:
     """Return the directions one nearer to a goal from every lane's cell, a bit each: uint32[L]."""
-    found = []
-    for boards in routes.parents:
-        if not lazy(size):
-            board = lax.dynamic_index_in_dim(boards, goal, keepdims=False)
-            found.append(word_at(size.words, board, cell))
-        else:
-            lane = goal * jnp.int32(LANES) + lax.iota(jnp.int32, LANES)
-            index = lane * jnp.int32(size.words) + (cell >> jnp.uint32(5)).astype(jnp.int32)
-            found.append(boards.reshape(-1).at[index].get(mode="promise_in_bounds"))
-    return code_of(found, cell)
+    lane = goal * jnp.int32(LANES) + lax.iota(jnp.int32, LANES)
+    index = lane * jnp.int32(size.words) + (cell >> jnp.uint32(5)).astype(jnp.int32)
+    return code_of([boards.reshape(-1).at[index].get(mode="promise_in_bounds") for boards in routes.parents], cell)
 
 
-def codes_of_group(size: FireSize, routes: Routes, goal: Array, group: Array, cell: Array) -> Array:
-    """Return the same for the lanes of one group: uint32[G]."""
-    return bits_at(size.words, [_of(size, board, goal, group) for board in routes.parents], cell)
+def codes_of_lane(size: FireSize, routes: Routes, goal: Array, lane: Array, cell: Array) -> Array:
+    """Return the same for one lane: uint32[1]."""
+    return bits_at(size.words, [board_of(board, goal, lane) for board in routes.parents], cell)
 
 
-def _place(size: FireSize, goal: Array, group: Array) -> tuple[Array, ...]:
-    """Return where a group's part of a board of ways starts."""
+def board_of(boards: Array, goal: Array, lane: Array) -> Array:
+    """Return a lane's part of boards [E, L, n, 1]: uint32[n, 1]."""
     zero = jnp.int32(0)
-    return (goal, group, zero, zero) if lazy(size) else (goal, zero, group * jnp.int32(_TOGETHER))
+    part = lax.dynamic_slice(boards, (goal, lane, zero, zero), (1, 1, *boards.shape[2:]))
+    return part.reshape(boards.shape[2:])
 
 
-def _of(size: FireSize, boards: Array, goal: Array, group: Array) -> Array:
-    """Return a group's part of a board of ways: uint32[n, G]."""
-    shape = (1, 1, *boards.shape[2:]) if lazy(size) else (1, boards.shape[1], _TOGETHER)
-    part = lax.dynamic_slice(boards, _place(size, goal, group), shape)
-    return part.reshape(shape[-2:])
+def _with(boards: Array, board: Array, goal: Array, lane: Array) -> Array:
+    return lax.dynamic_update_slice(boards, board[None, None], (goal, lane, jnp.int32(0), jnp.int32(0)))
 
 
-def _with(size: FireSize, boards: Array, board: Array, goal: Array, group: Array) -> Array:
-    shape = (1, 1, *board.shape) if lazy(size) else (1, *board.shape)
-    return lax.dynamic_update_slice(boards, board.reshape(shape), _place(size, goal, group))
+def of_lane(board: Array, lane: Array) -> Array:
+    """Return a lane's part of a board that lies as `by_lane` gives it: uint32[n, 1]."""
+    return board_of(board[None], jnp.int32(0), lane)
 
 
-def of_group(size: FireSize, board: Array, group: Array) -> Array:
-    """Return a group's part of a board that lies as `burns_by_lane` gives it: uint32[n, G]."""
-    return _of(size, board[None], jnp.int32(0), group)
+def each_lane(some: Callable[[Array], Array], function: Callable[[Array, _Carry], _Carry], carry: _Carry) -> _Carry:
+    """Apply `function(lane, carry)` for every lane for which `some(lane)` holds."""
 
+    def one(lane: Array, carry: _Carry) -> _Carry:
+        return repeat_if(some(lane), lambda carry: function(lane, carry), carry)
 
-def each_group(
-    size: FireSize, some: Callable[[Array], Array], function: Callable[[Array, _Carry], _Carry], carry: _Carry
-) -> _Carry:
-    """Apply `function(group, carry)` for every group for which `some(group)` holds."""
-
-    def one(group: Array, carry: _Carry) -> _Carry:
-        # The compiler moves what does not change in a loop out of it, a whole flood too: it must not know that
-        # the only trip is number 0.
-        trips = some(group).astype(jnp.int32)
-        after: _Carry = lax.fori_loop(jnp.int32(0), trips, lambda trip, carry: function(group + trip, carry), carry)
-        return after
-
-    groups = LANES // group_lanes(size)
-    result: _Carry = lax.fori_loop(jnp.int32(0), jnp.int32(groups), one, carry)
+    result: _Carry = lax.fori_loop(jnp.int32(0), jnp.int32(LANES), one, carry)
     return result
 
 
-def marked(size: FireSize, lanes: Array) -> Callable[[Array], Array]:
-    """Return whether a group has a lane that is not 0 in uint32[L], for `each_group`."""
-    width = group_lanes(size)
-
-    def some(group: Array) -> Array:
-        return some_bit(lax.dynamic_slice_in_dim(lanes, group * jnp.int32(width), width))
-
-    return some
-
-
-def touched(size: FireSize, routes: Routes, burning: Array, goal: Array) -> Callable[[Array], Array]:
-    """Return whether fire has taken a cell with a way in a group, for `each_group`."""
-
-    def some(group: Array) -> Array:
-        burns = of_group(size, burning, group)
-        return some_cell(inside(size, _of(size, routes.valid, goal, group) & burns))
-
-    return some
+def marked(lanes: Array) -> Callable[[Array], Array]:
+    """Return whether a lane is not 0 in uint32[L], for `each_lane`."""
+    return lambda lane: lanes[lane] != jnp.uint32(0)
 
 
 def prune(ground: Any, size: FireSize, burning: Array, goal: Array, routes: Routes) -> Routes:
@@ -297,20 +238,23 @@ def prune(ground: Any, size: FireSize, burning: Array, goal: Array, routes: Rout
     Args:
         ground: what holds the `RouteGround` as `route` and the `Terrain` as `fire`.
         size: the padded size.
-        burning: as `burns_by_lane` gives it.
+        burning: as `by_lane` gives it.
         goal: int32[].
         routes: before.
     """
 
-    def one(group: Array, routes: Routes) -> Routes:
-        return _prune_group(ground, size, burning, goal, group, routes)
+    def touched(lane: Array) -> Array:
+        return some_cell(inside(size, board_of(routes.valid, goal, lane) & of_lane(burning, lane)))
 
-    return each_group(size, touched(size, routes, burning, goal), one, routes)
+    def one(lane: Array, routes: Routes) -> Routes:
+        return prune_lane(ground, size, of_lane(burning, lane), goal, lane, routes)
+
+    return each_lane(touched, one, routes)
 
 
-def _prune_group(ground: Any, size: FireSize, burning: Array, goal: Array, group: Array, routes: Routes) -> Routes:
-    burns = of_group(size, burning, group)
-    parents = [_of(size, board, goal, group) for board in routes.parents]
+def prune_lane(ground: Any, size: FireSize, burns: Array, goal: Array, lane: Array, routes: Routes) -> Routes:
+    """Do so in one lane; `burns` is uint32[margin + W + margin, 1]."""
+    parents = [board_of(board, goal, lane) for board in routes.parents]
     sources = lax.dynamic_index_in_dim(ground.route.sources, goal, keepdims=False)[:, None]
 
     def keep(board: Array) -> Array:
@@ -326,36 +270,32 @@ def _prune_group(ground: Any, size: FireSize, burning: Array, goal: Array, group
         even = put(size, even, keep(odd))
         return even, odd, some_cell(inside(size, even) ^ inside(size, odd))
 
-    start = (_of(size, routes.valid, goal, group) & ~burns, jnp.zeros_like(burns), jnp.bool_(True))
+    start = (board_of(routes.valid, goal, lane) & ~burns, jnp.zeros_like(burns), jnp.bool_(True))
     valid, _, _ = lax.while_loop(lambda carry: carry[2], trip, start)
     left = zip(routes.parents, parents, near(ground, size, valid), strict=True)
-    boards = [_with(size, board, plane & there, goal, group) for board, plane, there in left]
+    boards = [_with(board, plane & there, goal, lane) for board, plane, there in left]
     return Routes(
         parents=(boards[0], boards[1], boards[2], boards[3]),
-        valid=_with(size, routes.valid, valid, goal, group),
+        valid=_with(routes.valid, valid, goal, lane),
     )
 
 
-def flood(
-    ground: Any, size: FireSize, burning: Array, goal: Array, group: Array, *, people: Array | None, planes: int
-) -> Flood:
-    """Find every cell's distance to a goal around the fire, in one group of lanes.
+def flood(ground: Any, size: FireSize, burning: Array, goal: Array, *, people: Array | None, planes: int) -> Flood:
+    """Find every cell's distance to a goal around the fire, in G lanes.
 
     Args:
         ground: as for `prune`.
         size: the padded size.
-        burning: as `burns_by_lane` gives it.
+        burning: uint32[margin + W + margin, G].
         goal: int32[].
-        group: int32[].
         people: uint32[W, G], cells; a flood ends when it has reached all of them. None for all cells.
         planes: bit planes K of the trips; 0 where only ways are asked for.
     """
-    burns = inside(size, of_group(size, burning, group))
+    burns = inside(size, burning)
     passable = ground.route.floor[:, None] & ~burns
     sources = lax.dynamic_index_in_dim(ground.route.sources, goal, keepdims=False)[:, None] & passable
     none = jnp.zeros((burns.shape[0] + 2 * size.margin, burns.shape[1]), dtype=jnp.uint32)
     start = (put(size, none, sources), none, none)
-    wide = max(VECTOR, burns.shape[1])
     counts = jnp.zeros((planes, *burns.shape), dtype=jnp.uint32)
 
     def trip(carry: _Trip) -> _Trip:
@@ -368,14 +308,20 @@ def flood(
             north, south, east, west = near(ground, size, last)
             new = (north | south | east | west) & passable & ~inside(size, last) & ~inside(size, earlier)
             boards[level] = put(size, boards[level], inside(size, boards[level]) | new)
-        reached = inside(size, boards[0] | boards[1] | boards[2])
-        cells = jnp.sum(lax.population_count(reached).reshape(-1, wide), axis=0, dtype=jnp.uint32)
-        more = some_bit(cells ^ before)
-        if people is not None:
-            more = more & some_cell(people & ~reached)
+
+        # A flood ends when the last level of a trip has found nothing, or everybody is reached; a look at every
+        # second trip is enough.
+        def look(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+            cells = count_cells(inside(size, boards[0]))
+            more = some_bit(cells ^ carry[0])
+            if people is not None:
+                more = more & some_cell(people & ~inside(size, boards[0] | boards[1] | boards[2]))
+            return cells, more
+
+        cells, more = repeat_if(number % jnp.int32(2) == jnp.int32(0), look, (before, jnp.bool_(True)))
         return number, (boards[0], boards[1], boards[2]), counts, cells, more
 
-    first = (jnp.int32(0), start, counts, jnp.zeros(wide, dtype=jnp.uint32), some_cell(sources))
+    first = (jnp.int32(0), start, counts, count_cells(sources), some_cell(sources))
     trips, levels, counts, _, _ = lax.while_loop(lambda carry: carry[4], trip, first)
     return Flood(levels=levels, planes=counts, trips=trips)
 
@@ -399,24 +345,29 @@ def distance_planes(size: FireSize) -> int:
     return (32 * size.words // 3 + 2).bit_length()
 
 
-def with_flood(ground: Any, size: FireSize, found: Flood, goal: Array, group: Array, routes: Routes) -> Routes:
-    """Return the ways with those that a flood found in a group."""
-    nearer = [near(ground, size, board) for board in found.levels]
-    boards = []
-    for direction, board in enumerate(routes.parents):
-        mine = jnp.zeros_like(nearer[0][0])
-        for level in range(3):
-            mine = mine | (inside(size, found.levels[level]) & nearer[(level - 1) % 3][direction])
-        boards.append(_with(size, board, mine, goal, group))
+def nearer(ground: Any, size: FireSize, found: Flood) -> tuple[Array, Array, Array, Array]:
+    """Return the cells whose neighbour in each direction is one nearer: uint32[W, G] each."""
+    there = [near(ground, size, board) for board in found.levels]
+
+    def one(direction: int) -> Array:
+        pairs = [(inside(size, found.levels[level]), there[(level - 1) % 3][direction]) for level in range(3)]
+        return functools.reduce(jnp.bitwise_or, [here & before for here, before in pairs])
+
+    return one(0), one(1), one(2), one(3)
+
+
+def with_flood(ground: Any, size: FireSize, found: Flood, goal: Array, lane: Array, routes: Routes) -> Routes:
+    """Return the ways with those that a flood found in a lane."""
+    pairs = zip(routes.parents, nearer(ground, size, found), strict=True)
+    boards = [_with(board, mine, goal, lane) for board, mine in pairs]
     reached = found.levels[0] | found.levels[1] | found.levels[2]
     return Routes(
-        parents=(boards[0], boards[1], boards[2], boards[3]),
-        valid=_with(size, routes.valid, reached, goal, group),
+        parents=(boards[0], boards[1], boards[2], boards[3]), valid=_with(routes.valid, reached, goal, lane)
     )
 
 
 def distance_at(size: FireSize, found: Flood, cell: Array) -> Array:
-    """Return the distance of every lane's cell, of a group, in a flood: uint32[G], `FAR` where not reached."""
+    """Return the distance of a lane's cell in its flood: uint32[1], `FAR` where not reached."""
     level = bits_at(size.words, found.levels, cell, margin=size.margin)
     top = lax.population_count(_filled(found.trips))  # no higher plane was ever changed
 
@@ -433,16 +384,9 @@ def distance_at(size: FireSize, found: Flood, cell: Array) -> Array:
 
 
 def _word_of_plane(size: FireSize, planes: Array, plane: Array, cell: Array) -> Array:
-    """Return the word of one plane that holds every lane's cell: uint32[G]; the plane is not copied."""
-    lanes = planes.shape[2]
-    if lazy(size):
-        index = plane * jnp.int32(size.words) + (cell >> jnp.uint32(5)).astype(jnp.int32)
-        return planes.reshape(-1).at[index].get(mode="promise_in_bounds")
-    zero = jnp.int32(0)
-    rows = [
-        lax.dynamic_slice(planes, (plane, jnp.int32(index), zero), (1, 1, lanes))[0, 0] for index in range(size.words)
-    ]
-    return selected(rows, cell)
+    """Return the word of one plane that holds the cell of a lane: uint32[1]; the plane is not copied."""
+    index = plane * jnp.int32(size.words) + (cell >> jnp.uint32(5)).astype(jnp.int32)
+    return planes.reshape(-1).at[index].get(mode="promise_in_bounds")
 
 
 def _filled(number: Array) -> Array:

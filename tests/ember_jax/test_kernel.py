@@ -1,12 +1,15 @@
 """Batches over devices: the same bytes on one device and on several, and as many compilations as devices."""
 
 import os
+import re
 import subprocess
 import sys
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 from ember_jax import fire_kernel, references_kernel, rollout_kernel
 from ember_jax.kernel import Kernel, devices, run_batches
@@ -73,6 +76,25 @@ def test_a_kernel_compiles_once_a_shape_and_static_argument():
         values = np.arange(length, dtype=np.uint32)
         assert kernel(times, values).tolist() == (values * times).tolist()
     assert kernel.compilations == 3
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="the option is the CPU compiler's")
+def test_what_a_branch_leaves_out_is_not_taken_out_of_it():
+    # The inner loop does not depend on what the outer one carries.
+    def function(_static, trips, value):
+        def outer(_, old):
+            return old + lax.fori_loop(jnp.int32(0), value, lambda _, old: old * jnp.int32(3), jnp.int32(1))
+
+        return lax.fori_loop(jnp.int32(0), trips, outer, jnp.int32(0))
+
+    kernel = Kernel(function)
+    arguments = (np.int32(2), np.int32(4))
+    assert kernel("", *arguments) == 162
+    text = kernel.compile("", *arguments).as_text()
+    bodies = set(re.findall(r"body=%([\w.]+)", text))
+    computations = [part.split(maxsplit=1) for part in text.split("\n\n") if part.strip()]
+    nested = [name for name, part in computations if name.lstrip("%") in bodies and "to_apply=%while" in part]
+    assert len(nested) == 1
 
 
 def test_an_error_in_a_batch_is_the_callers():
