@@ -38,6 +38,8 @@ WORLD: Final = "world"
 """What the `policy` of a difference between fire worlds says."""
 REFERENCES: Final = "references"
 """What it says of a difference between reference tables, or between what single people could do."""
+_FEW_POLICIES: Final = 2
+"""Up to so many policies are compiled one by one."""
 _FIELDS: Final = ("earliest", "moves", "danger")
 _PERSON_FIELDS: Final = ("earliest_evacuation", "fewest_moves", "fewest_danger_states")
 
@@ -164,6 +166,7 @@ def compare(
             yield table_difference(scenario, seed)
         else:
             yield person_difference(ref, people)
+    policies = tuple(policies)
     for policy in policies:
         pairs = _map(
             workers,
@@ -173,7 +176,8 @@ def compare(
             [policy] * len(seeds),
             [policy_seed] * len(seeds),
         )
-        found = records(scenario, array, policy, policy_seed=policy_seed, size=size)
+        shared = len(policies) > _FEW_POLICIES
+        found = records(scenario, array, policy, policy_seed=policy_seed, size=size, shared=shared)
         for seed, (record_digest, _), record in zip(seeds, pairs, found, strict=True):
             if record.record_digest == record_digest:
                 yield None

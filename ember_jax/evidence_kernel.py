@@ -413,15 +413,20 @@ def evidence(
     policy_seed: int = 0,
     events: bool = False,
     threads: int | None = None,
+    keep: Callable[[int, Trails], None] | None = None,
 ) -> Evidence:
-    """Run a policy under each of many seeds and return the evidence (see `ember_jax.evidence.evidence`)."""
+    """Run a policy under each of many seeds and return the evidence (see `ember_jax.evidence.evidence`).
+
+    `keep` is called with the first episode of each batch and its trails, without cells, where the fast form of the
+    episodes is taken; a thread may call it.
+    """
     if not _fits(scenario):
         return plain.evidence(scenario, seeds, policy, policy_seed=policy_seed, events=events, threads=threads)
     seeds = np.asarray(seeds, dtype=np.uint64)
     if supports(scenario, policy):
 
         def trails(at: int, count: int, tiles: int) -> Trails:
-            return policy_trails(
+            found = policy_trails(
                 scenario,
                 seeds[at : at + count],
                 policy,
@@ -429,6 +434,9 @@ def evidence(
                 tiles=tiles,
                 snapshots=_snapshots(scenario),
             )
+            if keep is not None:
+                keep(at, found._replace(cell=found.cell[:0]))
+            return found
 
         return _evidence(scenario, seeds, trails, events, threads)
     size = padded_size(scenario)

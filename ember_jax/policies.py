@@ -76,14 +76,19 @@ def block_scrub(policy: Policy) -> Policy:
 
     def act(world: World, plan: Plan, view: View, memory: Memory) -> tuple[Array, Memory]:
         action, memory = policy.act(world, plan, view, memory)
-        people = view.people
-        movements = resolve(world, view.burning, people.row, people.col, people.active, action)
-        return jnp.where(movements.congestion_block, jnp.int32(STAY), action), memory
+        return scrubbed(world, view, action), memory
 
     key = (policy.name, policy.prepare, policy.act)
     if key not in _SCRUBBED:  # one object for one policy, so that it compiles once
         _SCRUBBED[key] = Policy(name=SCRUB_PREFIX + policy.name, prepare=policy.prepare, act=act)
     return _SCRUBBED[key]
+
+
+def scrubbed(world: World, view: View, action: Array) -> Array:
+    """Return actions with every move that people would block replaced by `stay`: int32[P]."""
+    people = view.people
+    movements = resolve(world, view.burning, people.row, people.col, people.active, action)
+    return jnp.where(movements.congestion_block, jnp.int32(STAY), action)
 
 
 def first_direction(accepted: list[Array]) -> Array:
@@ -234,5 +239,43 @@ _BY_NAME: Final = {
         Policy("congestion-aware-v1", _nothing, _congestion_aware),
     )
 }
+
+
+class AnyPlan(NamedTuple):
+    """The plan of `ANY_POLICY`."""
+
+    number: Any
+    """int32[]: which policy (see `numbered`)."""
+    scrubs: Any
+    """int32[]: how often its moves that people would block are replaced by `stay`."""
+    plans: tuple[Plan, ...]
+    """What each policy prepared."""
+
+
+def numbered(name: str) -> tuple[int, int]:
+    """Return a policy as `AnyPlan.number` and `AnyPlan.scrubs`."""
+    base = name.removeprefix(SCRUB_PREFIX)
+    if base != name:
+        number, scrubs = numbered(base)
+        return number, scrubs + 1
+    return list(_BY_NAME).index(name), 0
+
+
+def _prepare_any(world: World, policy_seed: Uint64) -> Plan:
+    plans = tuple(policy.prepare(world, policy_seed) for policy in _BY_NAME.values())
+    return AnyPlan(number=jnp.int32(0), scrubs=jnp.int32(0), plans=plans)
+
+
+def _any(world: World, plan: Plan, view: View, memory: Memory) -> tuple[Array, Memory]:
+    def branch(policy: Policy, mine: Plan) -> Callable[[], tuple[Array, Memory]]:
+        return lambda: policy.act(world, mine, view, memory)
+
+    branches = [branch(policy, mine) for policy, mine in zip(_BY_NAME.values(), plan.plans, strict=True)]
+    action, memory = jax.lax.switch(plan.number, branches)
+    return jax.lax.fori_loop(0, plan.scrubs, lambda _, action: scrubbed(world, view, action), action), memory
+
+
+ANY_POLICY: Final = Policy("any", _prepare_any, _any)
+"""Every baseline policy, the one that acts being data: one compilation for all, longer than that of one."""
 SCRIPTED_POLICY: Final = Policy(SCRIPTED, _nothing, _scripted)
 """An action log; its plan is made by `ember_jax.rollout`, not from the map."""

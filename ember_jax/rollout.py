@@ -19,7 +19,17 @@ from jax.typing import ArrayLike
 from ember_jax.fire import FireWorlds, batch_tile, padded_steps, tiles
 from ember_jax.fire_kernel import fire_worlds
 from ember_jax.kernel import LANES
-from ember_jax.policies import SCRIPTED_POLICY, Memory, Plan, Policy, View, make_policy, start_memory
+from ember_jax.policies import (
+    ANY_POLICY,
+    SCRIPTED_POLICY,
+    Memory,
+    Plan,
+    Policy,
+    View,
+    make_policy,
+    numbered,
+    start_memory,
+)
 from ember_jax.rollout_kernel import rollout_summaries, supports
 from ember_jax.simulator import (
     NO_CASUALTY,
@@ -273,11 +283,15 @@ def records(
     log: ActionLog | None = None,
     size: WorldSize | None = None,
     tile: int | None = None,
+    shared: bool = False,
 ) -> Iterator[RunRecord]:
-    """Run a policy under each of many seeds, and yield the run records in order (see `rollouts`)."""
+    """Run a policy under each of many seeds, and yield the run records in order (see `rollouts`).
+
+    With `shared` all policies have one compilation, which takes longer than that of one policy.
+    """
     size = padded_size(scenario) if size is None else size
     world = world_from_scenario(scenario, size=size)
-    compiled, plan = prepared(world, scenario, policy, policy_seed, log)
+    compiled, plan = prepared(world, scenario, policy, policy_seed, log, shared=shared)
     seeds = np.asarray(seeds, dtype=np.uint64)
     tile = min(16, batch_tile(size, len(seeds))) if tile is None else tile
     for at, batch in tiles(seeds, tile):
@@ -304,13 +318,18 @@ def records(
 
 
 def prepared(
-    world: World, scenario: Scenario, policy: str, policy_seed: int, log: ActionLog | None
+    world: World, scenario: Scenario, policy: str, policy_seed: int, log: ActionLog | None, *, shared: bool = False
 ) -> tuple[Policy, Plan]:
-    """Return a policy by its name, or the action log given, with what it prepares from the map."""
+    """Return a policy by its name, or the action log given, with what it prepares from the map (see `records`)."""
     if log is not None:
         return SCRIPTED_POLICY, _script(scenario, log, world.size.people)
     compiled = make_policy(policy)
-    return compiled, _prepare(world, compiled, *split(np.asarray(policy_seed, dtype=np.uint64)))
+    halves = split(np.asarray(policy_seed, dtype=np.uint64))
+    if not shared:
+        return compiled, _prepare(world, compiled, *halves)
+    number, scrubs = numbered(policy)
+    plan = _prepare(world, ANY_POLICY, *halves)
+    return ANY_POLICY, plan._replace(number=np.int32(number), scrubs=np.int32(scrubs))
 
 
 def _script(scenario: Scenario, log: ActionLog, people: int) -> np.ndarray:

@@ -14,7 +14,8 @@ from ember_jax.fire_kernel import fire_summaries
 from ember_jax.references_kernel import ReferenceSummaries, reference_summaries
 from ember_jax.rollout import rollouts
 from ember_jax.rollout_kernel import rollout_summaries, supports
-from ember_jax.simulator import ACTIVE, ENTERED_FIRE, EVACUATED, FIRE_SPREAD
+from ember_jax.simulator import ACTIVE, CASUALTY, ENTERED_FIRE, EVACUATED, FIRE_SPREAD, NO_CASUALTY
+from ember_jax.trail_kernel import Trails
 from ember_ref.fire import NEVER
 from ember_ref.scenario import Scenario
 
@@ -69,10 +70,11 @@ def rows(
         batch = min(batch, _PLAIN_SEEDS)
     for at in range(0, len(array), batch):
         part = array[at : at + batch]
+        kept: dict[int, Trails] = {}
         if policy is None or not evidence:
             columns = _world_columns(part, reference_summaries(scenario, part, digests=digests))
         else:
-            found = episode_evidence(scenario, part, policy, policy_seed=policy_seed)
+            found = episode_evidence(scenario, part, policy, policy_seed=policy_seed, keep=kept.__setitem__)
             fires = fire_summaries(scenario, part, digests=digests)
             # The evidence has everybody's references, so they are not made again.
             references = ReferenceSummaries(
@@ -82,7 +84,9 @@ def rows(
                 **fires._asdict(),
             )
             columns = _world_columns(part, references) | {name: getattr(found, name) for name in COLUMNS}
-        if policy is not None:
+        if kept:
+            columns |= _policy_columns(outcomes_of_trails([kept[at] for at in sorted(kept)]))
+        elif policy is not None:
             columns |= _policy_columns(outcomes(scenario, part, policy, policy_seed=policy_seed))
         yield columns
 
@@ -98,6 +102,25 @@ def outcomes(scenario: Scenario, seeds: np.ndarray, policy: str, *, policy_seed:
         for part in rollouts(scenario, seeds, policy, policy_seed=policy_seed)
     ]
     return Outcomes(*(np.concatenate(field) for field in zip(*parts, strict=True)))
+
+
+def outcomes_of_trails(trails: Sequence[Trails]) -> Outcomes:
+    """Return what became of everybody in the episodes of `ember_jax.trail_kernel`, one batch after another."""
+
+    def joined(name: str) -> np.ndarray:
+        values: np.ndarray = np.concatenate([getattr(part, name) for part in trails])
+        return values
+
+    evacuated, stranded = joined("evacuated"), joined("stranded")
+    status = np.select([evacuated, stranded], [EVACUATED, ACTIVE], CASUALTY).astype(np.int32)
+    lost = np.where(joined("entered_fire"), ENTERED_FIRE, FIRE_SPREAD)
+    return Outcomes(
+        steps=joined("steps"),
+        status=status,
+        resolution_step=joined("resolution_step"),
+        cause=np.where(status == CASUALTY, lost, NO_CASUALTY).astype(np.int32),
+        cells_moved=joined("cells_moved"),
+    )
 
 
 def _world_columns(seeds: np.ndarray, references: ReferenceSummaries) -> Columns:

@@ -29,6 +29,12 @@ class Trails(NamedTuple):
     """int32[N, P]: the step in which a person left or was lost; 0 when stranded."""
     cells_moved: np.ndarray
     """int32[N, P]: outcomes `moved`."""
+    stranded: np.ndarray | None = None
+    """bool[N, P], as the next two `None` for what was not run here: people who were active at the end."""
+    entered_fire: np.ndarray | None = None
+    """bool[N, P]: people who were lost by a move into fire."""
+    steps: np.ndarray | None = None
+    """int32[N]: steps of the episode."""
 
 
 class _Static(NamedTuple):
@@ -64,6 +70,9 @@ def policy_trails(
         evacuated=of_people(found["evacuated"]),
         resolution_step=of_people(found["resolution_step"]),
         cells_moved=of_people(found["cells_moved"]),
+        stranded=of_people(found["stranded"]),
+        entered_fire=of_people(found["entered_fire"]),
+        steps=found["steps"].reshape(-1)[:count],
     )
 
 
@@ -98,9 +107,16 @@ def _call(static: _Static, ground: Any, count: Array, seed_hi: Array, seed_lo: A
             (lanes, record(jnp.int32(0), lanes.people.active, lanes.people, nobody)),
         )
         person = jnp.arange(size.people, dtype=lanes.people.evacuated.dtype)[:, None]
+
+        def each_of(mask: Array) -> Array:
+            return (mask[None] >> person) & jnp.ones_like(person) != none
+
         return {
             "cell": trail,
-            "evacuated": (lanes.people.evacuated[None] >> person) & jnp.ones_like(person) != none,
+            "evacuated": each_of(lanes.people.evacuated),
+            "stranded": each_of(lanes.stranded),
+            "entered_fire": each_of(lanes.people.entered_fire),
+            "steps": lanes.last,
             "resolution_step": lanes.people.resolution_step,
             "cells_moved": lanes.people.cells_moved,
         }

@@ -28,6 +28,9 @@ TWIN = [
     "not ref",
 ]
 KERNEL = ["tests/differential/test_vectors.py", "-k", "fast"]
+EVIDENCE = ["tests/ember_jax/test_evidence_kernel.py"]
+REFERENCES = ["tests/ember_jax/test_references_kernel.py"]
+WAYS = ["tests/ember_jax/test_fire_aware_kernel.py"]
 # Name, file, the text as it is, the text with the fault, and where to look for the test that catches it.
 FAULTS = [
     ("candidates in column order, oracle", "ember_ref/fire.py", "return sorted(around)",
@@ -87,6 +90,26 @@ FAULTS = [
      ["tests/differential/test_vectors.py", "-k", "plain"]),
     ("the first column's mask gone, fast fires", "ember_jax/fire_kernel.py",
      "has_west=pack(", "has_west=~pack(", KERNEL),
+    ("exits burn a step early, fast references", "ember_jax/references_kernel.py",
+     "jnp.minimum(step, never - jnp.uint32(1)) + jnp.uint32(1), step)", "step, step)", REFERENCES),
+    ("danger from the step after, fast evidence", "ember_jax/evidence_kernel.py",
+     "here(burning.danger_from) <= now, evacuated", "here(burning.danger_from) < now, evacuated", EVIDENCE),
+    ("recoverable a step too short, fast evidence", "ember_jax/evidence_kernel.py",
+     "recoverable = jnp.where(steps <= limit", "recoverable = jnp.where(steps < limit", EVIDENCE),
+    ("exits open a step longer, fast bounds", "ember_jax/capacity_kernel.py",
+     "(until > s.astype(dtype))", "(until >= s.astype(dtype))", EVIDENCE),
+    ("the sum over cuts never starts again, fast bounds", "ember_jax/capacity_kernel.py",
+     "jnp.where(cuts.opens[index] == jnp.int32(1), jnp.int32(0), gain)", "gain", EVIDENCE),
+    ("south before north, fast ways", "ember_jax/fire_aware_kernel.py",
+     "return north, south & ~north, east", "return north & ~south, south, east", WAYS),
+    ("no flood for a longer way, fast ways", "ember_jax/fire_aware_kernel.py",
+     "repeat_if(some_cell(occupied & ~valid), again, routes)",
+     "repeat_if(some_cell(occupied & ~occupied), again, routes)", WAYS),
+    ("people forgotten on their ways, fast ways", "ember_jax/fire_aware_kernel.py",
+     "go = active & (has(board, start)", "go = ~active & (has(board, start)", WAYS),
+    ("ways of the episode before, fast ways", "ember_jax/fire_aware_kernel.py",
+     "relied=boards[3],\n        trapped=jnp.where(again",
+     "relied=guide.relied,\n        trapped=jnp.where(again", WAYS),
 ]  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from strategies import random_scenario
 from ember_jax import fire, rollout, simulator
 from ember_jax.differential import ALL_POLICIES, RandomActions, action_log, compare
 from ember_jax.fire_kernel import fire_worlds
-from ember_jax.policies import make_policy
+from ember_jax.policies import ANY_POLICY, make_policy
 from ember_jax.rollout import records, rollouts
 from ember_jax.stream import Uint64, split
 from ember_jax.world import (
@@ -25,6 +25,7 @@ from ember_ref import policies as oracle_policies
 from ember_ref.episode import run_episode
 from ember_ref.errors import EmberError, SimulationError
 from ember_ref.fire import Fire
+from ember_ref.policies import SCRUB_PREFIX
 from ember_ref.scenario import scenario_from_text
 from ember_ref.simulator import Simulator
 from ember_ref.stream import FIRE, Stream
@@ -53,6 +54,17 @@ def test_scrubbed_policies_and_random_logs_have_the_oracles_records():
         scenario = random_scenario(100 + number)
         policies = [ALL_POLICIES[6 + number % 6]]
         assert set(compare(scenario, SEEDS[:2], policies, random_actions=2)) == {None}
+
+
+def test_policies_that_share_one_compilation_have_the_oracles_records():
+    rollout._segments.clear_cache()
+    for number, policy in enumerate((*ALL_POLICIES, 2 * SCRUB_PREFIX + "congestion-aware-v1")):
+        scenario = random_scenario(300 + number)
+        found = records(scenario, array(SEEDS), policy, policy_seed=number, size=SIZE, shared=True)
+        for seed, record in zip(SEEDS, found, strict=True):
+            expected = run_episode(scenario, seed, oracle_policies.make_policy(policy, number))
+            assert record.record_digest == expected.record_digest, (scenario.id, policy)
+    assert rollout._segments._cache_size() == 1
 
 
 def test_outcomes_are_those_of_the_records():
@@ -251,8 +263,7 @@ def test_every_entry_point_lowers(platform):
     jax.export.export(fire._fire_worlds, platforms=[platform])(world, *seeds)
     progress, _ = rollout._starts(world, fires)
     jax.export.export(rollout._starts, platforms=[platform])(world, fires)
-    for name in ALL_POLICIES:
-        policy = make_policy(name)
+    for policy in (*map(make_policy, ALL_POLICIES), ANY_POLICY):
         plan = rollout._prepare(world, policy, *plan_seed)
         for entry, extra in ((rollout._episodes, ()), (rollout._segments, (progress,))):
             closed = jax.jit(lambda w, p, f, *rest, entry=entry, policy=policy: entry(w, policy, p, f, *rest))

@@ -3,12 +3,16 @@
 import jax
 import numpy as np
 import pytest
+from rollout_twins import make_scenario
 from strategies import random_scenario
 
 from ember_jax import trail_kernel
 from ember_jax.fire_kernel import padded_seeds
 from ember_jax.kernel import LANES
+from ember_jax.rollout import plain_rollouts
 from ember_jax.rollout_kernel import rollout_ground, rollout_size
+from ember_jax.simulator import ACTIVE, CASUALTY, ENTERED_FIRE, EVACUATED, FIRE_SPREAD, NO_CASUALTY
+from ember_jax.sweep import outcomes_of_trails
 from ember_jax.trail_kernel import policy_trails
 from ember_ref.episode import run_episode
 from ember_ref.observation import PersonStatus
@@ -42,6 +46,24 @@ def test_trails_are_the_snapshots_of_the_records(policy):
             assert np.array_equal(cell, snapshots(scenario, record))
             statuses = [person.status for person in record.final_state.people]
             assert found.evacuated[place].tolist() == [status is PersonStatus.EVACUATED for status in statuses]
+
+
+def test_outcomes_of_trails_are_those_of_plain_rollouts():
+    scenario = make_scenario(
+        6, 9, exits=[(0, 8)], people=[(0, 5), (3, 3), (5, 0), (2, 0), (4, 5)], ignitions=[(3, 5)], max_steps=12
+    )
+    policy, seeds = "static-shortest-path-v1", np.arange(LANES + 40, dtype=np.uint64)
+    kept = [
+        policy_trails(scenario, part, policy, policy_seed=0, tiles=1, snapshots=SNAPSHOTS)
+        for part in np.split(seeds, [LANES])
+    ]
+    found = outcomes_of_trails(kept)
+    (expected,) = plain_rollouts(scenario, seeds, policy, tile=len(seeds))
+    for name in found._fields:
+        assert np.array_equal(getattr(found, name), getattr(expected, name)), name
+    met = {*zip(found.status.flat, found.cause.flat, strict=True)}
+    unhurt = {(ACTIVE, NO_CASUALTY), (EVACUATED, NO_CASUALTY)}
+    assert met == unhurt | {(CASUALTY, ENTERED_FIRE), (CASUALTY, FIRE_SPREAD)}
 
 
 @pytest.mark.parametrize("policy", ["static-shortest-path-v1", "congestion-aware-v1"])
