@@ -1,9 +1,11 @@
 """The fast evidence against the vectors, the oracle, its plain twin, and itself in other batches."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
-from evidence_oracle import LINES, VECTORS, check_bounds, check_random
+from evidence_oracle import LINES, VECTORS, check_bounds, check_random, oracle
 
 from ember_jax import evidence as plain
 from ember_jax import evidence_kernel
@@ -15,8 +17,9 @@ from ember_jax.fire_kernel import padded_seeds
 from ember_jax.references_kernel import reference_ground
 from ember_ref.episode import run_episode
 from ember_ref.errors import VerificationError
+from ember_ref.fire import NEVER
 from ember_ref.policies import POLICY_NAMES, make_policy
-from ember_ref.scenario import load_scenario, scenario_from_text
+from ember_ref.scenario import TerminationSpec, load_scenario, scenario_from_text
 
 QUICK = ("door-11.json", "events-11.json", "gen-101-0006.json")
 EVENTS = VECTORS / "scenarios" / "events-11.json"
@@ -70,6 +73,35 @@ def test_a_horizon_at_the_end_of_a_byte_by_hand():
             assert (int(found.earliest_evacuation[0, 0]) == horizon) == escapes
             assert int(found.sum_evacuation_steps[0]) == (horizon if escapes else 0)
             assert int(found.exit_bound[0]) == int(found.time_bound[0]) == (horizon if escapes else 0)
+
+
+def test_an_escape_that_ends_with_the_horizon_is_one():
+    scenario, policy = load_scenario(EVENTS), "static-shortest-path-v1"
+    found = evidence(scenario, range(6), policy, events=True)
+    ends = {(int(found.events[i, 0]), int(found.events[i, 3])) for i in range(len(found.events))}
+    met = 0
+    for seed, end in sorted(ends)[:12]:
+        if end == NEVER:
+            continue
+        for horizon in (end, end - 1):
+            short = dataclasses.replace(scenario, termination=TerminationSpec(max_steps=horizon))
+            record = run_episode(short, seed, make_policy(policy))
+            expected, events = oracle(short, record)
+            got = evidence_of_records(short, [record])
+            assert {name: int(getattr(got, name)[0]) for name in COLUMNS} == expected, (seed, horizon)
+            met += any(earliest == horizon for _, _, earliest in events)
+    assert met > 0
+
+
+def test_an_exit_takes_people_until_it_burns():
+    # The exit on the left burns from step 1 on; it takes one person of the bound in step 1, none in step 2.
+    rows = ["." * 16 + "PP", "." * 15 + "PPP", "E*" + "." * 13 + "PPE", "." * 15 + "PPP", "." * 16 + "PP"]
+    scenario = scenario_from_text(rows, id="closing", max_steps=40, exits_flammable=True)
+    record = run_episode(scenario, 0, make_policy("static-shortest-path-v1"))
+    expected, _ = oracle(scenario, record)
+    got = evidence_of_records(scenario, [record])
+    assert {name: int(getattr(got, name)[0]) for name in COLUMNS} == expected
+    assert int(got.exit_bound[0]) == 2 * 1 + sum(range(2, 12))  # two in step 1, then one a step
 
 
 def test_many_people_take_more_than_one_word():
