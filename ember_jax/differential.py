@@ -4,6 +4,7 @@ It compares fire worlds and reference tables cell by cell and run records byte b
 difference: the step, the person or cell, the field, and both values.
 """
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
@@ -14,6 +15,7 @@ import numpy as np
 
 from ember_jax.fire import world_of
 from ember_jax.fire_kernel import fire_worlds
+from ember_jax.kernel import beside
 from ember_jax.references import layers, references
 from ember_jax.references_kernel import reference_summaries
 from ember_jax.rollout import records
@@ -152,12 +154,14 @@ def compare(
     Yields:
         The first difference of an item, or `None` where both agree.
     """
-    array = np.array(seeds, dtype=np.uint64)
-    fires = fire_worlds(scenario, array)
-    expected = _map(workers, oracle_references, [scenario] * len(seeds), seeds)
-    tables = references(scenario, array, size=size)
-    summaries = reference_summaries(scenario, array)
-    for place, (seed, ref, jax) in enumerate(zip(seeds, expected, tables, strict=True)):
+    array, policies = np.array(seeds, dtype=np.uint64), tuple(policies)
+    with beside(reference_summaries, scenario, array) as aside:
+        fires = fire_worlds(scenario, array)
+        expected = _map(workers, oracle_references, [scenario] * len(seeds), seeds)
+        tables = references(scenario, array, size=size)
+        first = list(itertools.islice(tables, 1))
+        summaries = aside.result()
+    for place, (seed, ref, jax) in enumerate(zip(seeds, expected, itertools.chain(first, tables), strict=True)):
         compiled = world_of(scenario, seed, fires, place)
         people = {field: getattr(summaries, field)[place].tolist() for field in _PERSON_FIELDS}
         if compiled.digest != ref.fire_world_digest:
@@ -166,7 +170,6 @@ def compare(
             yield table_difference(scenario, seed)
         else:
             yield person_difference(ref, people)
-    policies = tuple(policies)
     for policy in policies:
         pairs = _map(
             workers,

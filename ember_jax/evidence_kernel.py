@@ -38,7 +38,7 @@ from ember_jax.capacity_kernel import (
 from ember_jax.evidence import Evidence, Ways, joined, policy_ways, record_ways, stack_ways
 from ember_jax.fire import padded_steps
 from ember_jax.fire_kernel import bounded, fire_size, fire_worlds, padded_seeds, repeat_if, run_fire
-from ember_jax.kernel import LANES, Kernel, run_batches, seeds_of_a_call
+from ember_jax.kernel import LANES, Kernel, beside, run_batches, seeds_of_a_call
 from ember_jax.references_kernel import (
     CHUNK,
     EXIT,
@@ -515,6 +515,19 @@ def _trails(scenario: Scenario, ways: Ways, world_size: WorldSize, count: int, t
     )
 
 
+def _no_trails(scenario: Scenario, tiles: int) -> Trails:
+    """Return the trails of no episode, in the shape of a call."""
+    people = len(scenario.people)
+    shape = (tiles, _snapshots(scenario), padded_people(people), LANES)
+    none = np.zeros((0, people), dtype=np.int32)
+    return Trails(
+        cell=np.full(shape, scenario.grid.height * scenario.grid.width, dtype=_number_type(scenario)),
+        evacuated=none.astype(np.bool_),
+        resolution_step=none,
+        cells_moved=none,
+    )
+
+
 def _evidence(
     scenario: Scenario,
     seeds: np.ndarray,
@@ -531,7 +544,9 @@ def _evidence(
         part = seeds[at : at + per_call]
         return _batch(scenario, groups, part, trails(at, len(part), tiles), events, at)
 
-    parts = list(run_batches(batch, range(0, len(seeds), per_call), threads=threads))
+    # The evidence of no episode is asked for meanwhile, so that it is compiled while the trails are.
+    with beside(_batch, scenario, groups, seeds[:0], _no_trails(scenario, tiles), events, 0):
+        parts = list(run_batches(batch, range(0, len(seeds), per_call), threads=threads))
     none = np.zeros((3, 0, len(scenario.people)), dtype=np.uint32)
     references = np.concatenate([none, *(part["references"] for part in parts)], axis=1)
     return joined(scenario, seeds, parts, list(references))

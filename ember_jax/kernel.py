@@ -18,6 +18,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import jax
@@ -141,3 +142,16 @@ def run_batches(
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
+
+
+@contextmanager
+def beside(function: Callable[..., _Result], *arguments: Any, **named: Any) -> Iterator[Future[_Result]]:
+    """Call a function in a thread while the block runs, on the device of the caller: compilations go side by side."""
+    chosen: Any = jax.config.jax_default_device  # type: ignore[attr-defined]
+
+    def call() -> _Result:
+        with jax.default_device(chosen):
+            return function(*arguments, **named)
+
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        yield pool.submit(call)

@@ -11,6 +11,7 @@ import numpy as np
 from ember_jax.evidence import COLUMNS
 from ember_jax.evidence_kernel import evidence as episode_evidence
 from ember_jax.fire_kernel import fire_summaries
+from ember_jax.kernel import beside
 from ember_jax.references_kernel import ReferenceSummaries, reference_summaries
 from ember_jax.rollout import rollouts
 from ember_jax.rollout_kernel import rollout_summaries, supports
@@ -74,8 +75,9 @@ def rows(
         if policy is None or not evidence:
             columns = _world_columns(part, reference_summaries(scenario, part, digests=digests))
         else:
-            found = episode_evidence(scenario, part, policy, policy_seed=policy_seed, keep=kept.__setitem__)
-            fires = fire_summaries(scenario, part, digests=digests)
+            with beside(fire_summaries, scenario, part, digests=digests, threads=1) as aside:
+                found = episode_evidence(scenario, part, policy, policy_seed=policy_seed, keep=kept.__setitem__)
+                fires = aside.result()
             # The evidence has everybody's references, so they are not made again.
             references = ReferenceSummaries(
                 earliest_evacuation=found.earliest_evacuation,
