@@ -536,31 +536,49 @@ def _evidence(
     threads: int | None,
 ) -> Evidence:
     """Return the evidence of some seeds; `trails` says what people did, by first episode, number, and tiles."""
-    groups = cut_groups(scenario, _world_size(scenario))
     tiles = _tiles(scenario, len(seeds))
+    layout = _laid_out(scenario, tiles, events)
     per_call = seeds_of_a_call(len(seeds), tiles * LANES, threads)
 
     def batch(at: int) -> dict[str, np.ndarray]:
         part = seeds[at : at + per_call]
-        return _batch(scenario, groups, part, trails(at, len(part), tiles), events, at)
+        return _batch(scenario, layout, part, trails(at, len(part), tiles), events, at)
 
-    # The evidence of no episode is asked for meanwhile, so that it is compiled while the trails are.
-    with beside(_batch, scenario, groups, seeds[:0], _no_trails(scenario, tiles), events, 0):
+    # It is compiled while the first trails are.
+    with beside(_EVIDENCE.compile, *_arguments(scenario, layout, seeds[:0], _no_trails(scenario, tiles))):
         parts = list(run_batches(batch, range(0, len(seeds), per_call), threads=threads))
     none = np.zeros((3, 0, len(scenario.people)), dtype=np.uint32)
     references = np.concatenate([none, *(part["references"] for part in parts)], axis=1)
     return joined(scenario, seeds, parts, list(references))
 
 
-def _batch(
-    scenario: Scenario, groups: CutGroups, seeds: np.ndarray, trails: Trails, events: bool, first: int
-) -> dict[str, np.ndarray]:
-    """Return the sums of the episodes of a call (see `ember_jax.evidence.joined`); `first` is its first."""
-    grid, people, horizon = scenario.grid, len(scenario.people), scenario.termination.max_steps
-    size = evidence_size(scenario, groups, tiles=len(trails.cell), events=events)
-    number = np.arange(grid.height * grid.width, dtype=np.int32)
+class _Layout(NamedTuple):
+    """What all calls for a scenario have in common."""
+
+    size: EvidenceSize
+    ground: Any
+    cuts: Any
+    place: np.ndarray
+    """int32[cells]: where the tables have each cell of the grid, by its number."""
+
+
+def _laid_out(scenario: Scenario, tiles: int, events: bool) -> _Layout:
+    groups = cut_groups(scenario, _world_size(scenario))
+    size = evidence_size(scenario, groups, tiles=tiles, events=events)
+    number = np.arange(scenario.grid.height * scenario.grid.width, dtype=np.int32)
     place = np.zeros(size.references.cells, dtype=np.int32)
-    place[: len(number)] = number + number // grid.width + size.references.margin
+    place[: len(number)] = number + number // scenario.grid.width + size.references.margin
+    return _Layout(
+        size=size,
+        ground=reference_ground(scenario, size.references),
+        cuts=lay_out_cuts(scenario, groups, size.capacity, place),
+        place=place,
+    )
+
+
+def _arguments(scenario: Scenario, layout: _Layout, seeds: np.ndarray, trails: Trails) -> tuple[Any, ...]:
+    """Return the size and the arrays of a call."""
+    size, people, horizon = layout.size, len(scenario.people), scenario.termination.max_steps
 
     def tiled(values: np.ndarray, fill: int) -> Any:
         """Return [N, P] as [tiles, P, LANES], padded."""
@@ -568,19 +586,26 @@ def _batch(
         whole[: len(seeds), :people] = values
         return np.ascontiguousarray(whole.reshape(size.tiles, LANES, size.people).swapaxes(1, 2))
 
-    last = np.flatnonzero(np.any(trails.cell != len(number), axis=(0, 2, 3)))
+    nobody = scenario.grid.height * scenario.grid.width
+    last = np.flatnonzero(np.any(trails.cell != nobody, axis=(0, 2, 3)))
     resolution = np.where(trails.evacuated, trails.resolution_step, horizon).astype(np.int32)
     episodes: Any = Episodes(
         cell=trails.cell,  # type: ignore[arg-type]
         evacuated=tiled(trails.evacuated, 0),
         resolution=tiled(resolution, horizon),
         last=np.asarray(last.max(initial=-1), dtype=np.int32),  # type: ignore[arg-type]
-        place=place,  # type: ignore[arg-type]
+        place=layout.place,  # type: ignore[arg-type]
     )
-    ground = reference_ground(scenario, size.references)
-    cuts = lay_out_cuts(scenario, groups, size.capacity, place)
     used = np.asarray(-(-len(seeds) // LANES), dtype=np.int32)
-    results = _EVIDENCE(size, ground, cuts, used, *padded_seeds(seeds, size.tiles), episodes)
+    return size, layout.ground, layout.cuts, used, *padded_seeds(seeds, size.tiles), episodes
+
+
+def _batch(
+    scenario: Scenario, layout: _Layout, seeds: np.ndarray, trails: Trails, events: bool, first: int
+) -> dict[str, np.ndarray]:
+    """Return the sums of the episodes of a call (see `ember_jax.evidence.joined`); `first` is its first."""
+    people = len(scenario.people)
+    results = _EVIDENCE(*_arguments(scenario, layout, seeds, trails))
     found = {name: value.reshape(-1, *value.shape[2:])[: len(seeds)] for name, value in results.items()}
     if np.any(found["left_over"]):
         at = int(np.argmax(found["left_over"] > 0))
@@ -603,7 +628,7 @@ def _batch(
         **{name: found["sums"][:, place].astype(np.int64) for place, name in enumerate(_COUNTS)},
     }
     if events:
-        sums["events"] = _listed(found["events"][:, :, :people], infinite_value(size.references), first)
+        sums["events"] = _listed(found["events"][:, :, :people], infinite_value(layout.size.references), first)
     return sums
 
 
