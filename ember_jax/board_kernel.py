@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import jax.numpy as jnp
 from jax import Array, lax
 
-from ember_jax.fire_kernel import FireSize, bounded
+from ember_jax.fire_kernel import FireSize, bounded, fold
 
 VECTOR: Final = 16
 """Words that the processor handles at once."""
@@ -54,7 +54,7 @@ def some_cell(cells: Array) -> Array:
 
 def any_word(cells: Array) -> Array:
     """Return all words of uint32[W, lanes] together: uint32[lanes], or uint32[16] for fewer lanes."""
-    return _by_block(jnp.bitwise_or, _together, cells)
+    return _by_block(jnp.bitwise_or, lambda rows: fold(jnp.bitwise_or, rows), cells)
 
 
 def count_cells(cells: Array) -> Array:
@@ -83,13 +83,6 @@ def some_bit(lanes: Array) -> Array:
         lanes = lanes[:half] | lanes[half:]
     some: Array = lax.reduce_or(lanes, axes=(0,)) != jnp.uint32(0)
     return some
-
-
-def _together(rows: Array) -> Array:
-    while rows.shape[0] > 1:
-        half = rows.shape[0] // 2
-        rows = rows[:half] | rows[half:]
-    return rows[0]
 
 
 def written(once: Array, function: Callable[[], _Carry], like: _Carry) -> _Carry:

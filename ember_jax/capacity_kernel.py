@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array, lax
 
 from ember_jax.capacity import CutGroups, padded
-from ember_jax.fire_kernel import bounded, fold_max, repeat_if
+from ember_jax.fire_kernel import bounded, fold, fold_max, repeat_if
 from ember_jax.references_kernel import (
     CHUNK,
     EXIT,
@@ -25,7 +25,6 @@ from ember_jax.references_kernel import (
     ReferenceSize,
     cells_at,
     differs,
-    fold,
     infinite_value,
     of_chunk,
     put_cells,

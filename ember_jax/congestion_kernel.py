@@ -21,6 +21,7 @@ from ember_jax.fire_kernel import FireSize, fold_max
 from ember_jax.kernel import LANES
 from ember_jax.movement_kernel import People, bit_of, each, row_of, with_row
 from ember_jax.route_kernel import (
+    DIRECTIONS,
     FAR,
     Routes,
     by_lane,
@@ -32,6 +33,7 @@ from ember_jax.route_kernel import (
     flood,
     marked,
     of_lane,
+    offsets,
     prune,
     restart_routes,
     start_routes,
@@ -289,9 +291,8 @@ def _ranks(present: Array, people: People, crowd: Crowd) -> Array:
 def _first_free(ground: Any, choice: Array, cell: Array, taken: Array) -> Array:
     """Return the target in the first direction of a code that nobody has taken: uint32[L], or `_NOWHERE`."""
     target = jnp.full_like(cell, _NOWHERE)
-    steps = (jnp.uint32(0) - ground.width, ground.width, jnp.uint32(1), jnp.uint32(0xFFFFFFFF))
-    for direction in reversed(range(4)):
-        there = cell + steps[direction]
+    for direction in reversed(range(DIRECTIONS)):
+        there = cell + offsets(ground)[direction]
         free = (choice >> jnp.uint32(direction)) & jnp.uint32(1) != jnp.uint32(0)
         for other in range(taken.shape[0]):
             free = free & (taken[other] != there)

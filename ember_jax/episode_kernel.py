@@ -39,7 +39,7 @@ from ember_jax.movement_kernel import (
     start_people,
     with_row,
 )
-from ember_jax.route_kernel import RouteGround
+from ember_jax.route_kernel import RouteGround, each_lane, marked
 from ember_jax.simulator import (
     ACTIVE,
     ALL_RESOLVED,
@@ -391,11 +391,8 @@ def _collect(ground: Any, size: RolloutSize, count: Array, ended: Array, lanes: 
             following + jnp.int32(1),
         )
 
-    def one(lane: Array, carry: _Written) -> _Written:
-        return repeat_if(ended[lane] != jnp.uint32(0), lambda carry: write(lane, carry), carry)
-
     start = (lanes.outcomes, lanes.seed, lanes.busy, lanes.next)
-    outcomes, seed, busy, following = lax.fori_loop(jnp.int32(0), jnp.int32(LANES), one, start)
+    outcomes, seed, busy, following = each_lane(marked(ended), write, start)
     return lanes._replace(outcomes=outcomes, seed=seed, busy=busy, next=following)
 
 

@@ -638,6 +638,15 @@ def fold_max(lanes: Array) -> Array:
     return jnp.max(lanes, axis=-1)
 
 
+def fold(combine: Callable[[Array, Array], Array], rows: Array) -> Array:
+    """Return all rows combined, elementwise: [lanes]."""
+    while rows.shape[0] > 1:
+        half, odd = divmod(rows.shape[0], 2)
+        halves = combine(rows[:half], rows[half : 2 * half])
+        rows = jnp.concatenate([halves, rows[-1:]]) if odd else halves
+    return rows[0]
+
+
 # What becomes of a tile's fires
 
 

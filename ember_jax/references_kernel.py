@@ -9,7 +9,7 @@ distance 2 answers "in danger". Exits hold 0, so a move to one needs no case.
 """
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import jax
@@ -25,6 +25,7 @@ from ember_jax.fire_kernel import (
     bounded,
     digest,
     fire_size,
+    fold,
     fold_max,
     padded_seeds,
     repeat_if,
@@ -390,15 +391,6 @@ def differs(ground: Any, size: ReferenceSize, left: Any, right: Any) -> Array:
     none = jnp.zeros(size.lanes, dtype=pairs[0][0].dtype)
     found = fold_max(lax.fori_loop(jnp.int32(0), ground.chunks, chunk, none))
     return (found != jnp.zeros_like(found)).astype(jnp.int32)
-
-
-def fold(combine: Callable[[Array, Array], Array], rows: Array) -> Array:
-    """Return all rows combined, elementwise: [lanes]."""
-    while rows.shape[0] > 1:
-        half, odd = divmod(rows.shape[0], 2)
-        halves = combine(rows[:half], rows[half : 2 * half])
-        rows = jnp.concatenate([halves, rows[-1:]]) if odd else halves
-    return rows[0]
 
 
 # Calls

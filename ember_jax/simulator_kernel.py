@@ -31,6 +31,7 @@ from ember_jax.movement_kernel import (
     row_of,
     with_row,
 )
+from ember_jax.route_kernel import offsets
 from ember_jax.simulator import ACTIVE, CASUALTY, ENTERED_FIRE, EVACUATED, FIRE_SPREAD, NO_CASUALTY
 from ember_jax.stream import FIRE, Uint64, split, stream_seed
 from ember_ref.scenario import EnterFire, Scenario
@@ -221,7 +222,6 @@ def _step(ground: Any, size: EnvironmentSize, state: State, action: Array) -> tu
 def _read(ground: Any, size: EnvironmentSize, state: State, action: Array) -> tuple[Array, Array, Array]:
     """Return everybody's target (the own cell for `stay` and what map refuses), who is active, and who is wrong."""
     kind = mask_type(size.people)
-    offsets = (jnp.uint32(0) - ground.width, ground.width, jnp.uint32(1), jnp.uint32(0xFFFFFFFF))
 
     def look(person: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         target, active, invalid = carry
@@ -230,7 +230,7 @@ def _read(ground: Any, size: EnvironmentSize, state: State, action: Array) -> tu
         goal = here
         for number, direction in enumerate(_DIRECTIONS):
             goes = (way == jnp.int8(direction)) & ((sides >> jnp.uint32(number)) & jnp.uint32(1) != jnp.uint32(0))
-            goal = jnp.where(goes, here + offsets[number], goal)
+            goal = jnp.where(goes, here + offsets(ground)[number], goal)
         acts = row_of(state.status, person) == jnp.int8(ACTIVE)
         wrong = acts & ((way < jnp.int8(STAY)) | (way > jnp.int8(WEST)))
         return (
