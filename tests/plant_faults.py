@@ -30,7 +30,7 @@ TWIN = [
 KERNEL = ["tests/differential/test_vectors.py", "-k", "fast"]
 EVIDENCE = ["tests/ember_jax/test_evidence_kernel.py"]
 REFERENCES = ["tests/ember_jax/test_references_kernel.py"]
-WAYS = ["tests/ember_jax/test_fire_aware_kernel.py"]
+WAYS = ["tests/ember_jax/test_fire_aware_kernel.py", "tests/ember_jax/test_way_kernels.py"]
 # Name, file, the text as it is, the text with the fault, and where to look for the test that catches it.
 FAULTS = [
     ("candidates in column order, oracle", "ember_ref/fire.py", "return sorted(around)",

@@ -1,11 +1,11 @@
 import json
 from pathlib import Path
 
-import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_form import assert_one_kernel_for_every_platform
 
 from ember_jax import references_kernel
 from ember_jax.fire_kernel import padded_seeds
@@ -164,10 +164,4 @@ def test_the_call_is_one_kernel_and_lowers_for_every_platform():
     seeds = padded_seeds(np.array([1], dtype=np.uint64), size.fire.tiles)
     arguments = (reference_ground(scenario, size), np.int32(1), *seeds)
     kernel = references_kernel._REFERENCES
-    if jax.default_backend() == "cpu":
-        text = kernel.compile(static, *arguments).as_text()
-        assert text.count('inlineable="false",xla_cpu_small_call="true"') == 1
-    with jax.enable_x64(True):
-        for platform in ("cpu", "cuda", "tpu"):
-            exported = jax.export.export(kernel.traceable(static), platforms=[platform])(*arguments)
-            assert exported.platforms == (platform,)
+    assert_one_kernel_for_every_platform(kernel, static, arguments)

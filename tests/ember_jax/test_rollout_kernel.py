@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_form import assert_one_kernel_for_every_platform
 from rollout_twins import (
     FIELDS,
     SEEDS,
@@ -146,13 +147,7 @@ def test_scenarios_of_one_padded_size_share_a_compilation(monkeypatch):
 @pytest.mark.parametrize("policy", [STATIC, GREEDY, RANDOM])
 def test_the_call_is_one_kernel_and_lowers_for_every_platform(policy):
     kernel, size, arguments = call_of(load_scenario(VECTORS / "scenarios" / "door-11.json"), policy)
-    if jax.default_backend() == "cpu":
-        text = kernel.compile(size, *arguments).as_text()
-        assert text.count('inlineable="false",xla_cpu_small_call="true"') == 1
-    with jax.enable_x64(True):
-        for platform in ("cpu", "cuda", "tpu"):
-            exported = jax.export.export(kernel.traceable(size), platforms=[platform])(*arguments)
-            assert exported.platforms == (platform,)
+    assert_one_kernel_for_every_platform(kernel, size, arguments)
 
 
 @pytest.mark.parametrize("count", [1, 127, 129, 700])
